@@ -1,0 +1,50 @@
+# Sets itself up in ./.venv. An active virtual environment is not touched unless named: make test VENV="$VIRTUAL_ENV"
+VENV = .venv
+# The Python that makes the environment where VENV does not exist yet.
+PYTHON = python3
+# Plain-text PREFIX.en and PREFIX.fr for the demo, instead of LibreOffice's help from Debian.
+CORPUS =
+# What `make test` runs.
+TESTS = tests
+
+ENV_PYTHON = $(VENV)/bin/python
+INSTALLED = $(VENV)/.fairseq-seg-installed
+PIP = $(ENV_PYTHON) -m pip --disable-pip-version-check install
+HAS_TORCH = 'from importlib.metadata import version; assert [*map(int, version("torch").split(".")[:2])] >= [2, 6]'
+RUN = PATH="$(abspath $(VENV))/bin:$$PATH"
+
+.PHONY: help setup demo test lint
+help:
+	@echo "make demo    train a plain and a search-guided translator on LibreOffice's help (20-25 minutes on two cores)"
+	@echo "             make demo CORPUS=PREFIX takes PREFIX.en and PREFIX.fr instead"
+	@echo "make test    run the tests"
+	@echo "make lint    check style with ruff"
+	@echo "Each sets up ./.venv first, once. VENV=FOLDER names another environment, PYTHON=python3.12 the"
+	@echo "Python to make it with."
+
+setup: $(INSTALLED)
+
+demo: $(INSTALLED)
+	@$(RUN) bash examples/demo/run.sh $(CORPUS)
+
+# One thread: the tests' tensors are tiny, and several threads only wait for each other.
+test: $(INSTALLED)
+	@$(RUN) OMP_NUM_THREADS=1 python -m pytest -q --durations=10 $(TESTS)
+
+lint: $(INSTALLED)
+	@$(RUN) ruff check .
+
+$(INSTALLED): setup.py requirements/check.py $(wildcard requirements/*.txt)
+	@if [ -x $(ENV_PYTHON) ]; then $(ENV_PYTHON) requirements/check.py; \
+	elif ! command -v $(PYTHON) >/dev/null; then echo "$(PYTHON) was not found: install Python 3.11 or newer, or name yours with PYTHON=..."; exit 1; \
+	else $(PYTHON) requirements/check.py && $(PYTHON) -m venv $(VENV); fi
+	@echo "1/4 torch (kept if $(VENV) has one) and libraries: a large download the first time"
+	@$(ENV_PYTHON) -c $(HAS_TORCH) 2>/dev/null || $(PIP) -r requirements/torch.txt
+	@$(PIP) --quiet -r requirements/base.txt -r requirements/dev.txt
+	@echo "2/4 fairseq: compiled here the first time, about 4 minutes on two cores"
+	@$(PIP) --quiet --no-build-isolation -r requirements/fairseq.txt
+	@echo "3/4 pyserini, without the requirements that retrieval does not use"
+	@$(PIP) --quiet --no-deps -r requirements/pyserini.txt
+	@echo "4/4 fairseq-seg itself"
+	@$(PIP) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

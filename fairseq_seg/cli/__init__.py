@@ -1,0 +1,1 @@
+"""Command lines around trained models."""

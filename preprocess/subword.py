@@ -1,0 +1,179 @@
+"""seg-subword: learn a sentencepiece BPE, and cut text into its symbols or join them again.
+
+The model numbers its symbols exactly as fairseq does (<s>, <pad>, </s>, <unk>, then the pieces), so ``PREFIX.dict.txt``
+serves ``fairseq-preprocess --srcdict/--tgtdict`` and ``PREFIX.model`` serves ``--bpe sentencepiece
+--sentencepiece-model``.
+"""
+
+import argparse
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from tqdm import tqdm
+
+WORD_START = "\u2581"  # sentencepiece's visible space, at the head of every piece that starts a word
+
+
+def read_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 stream without their ends, every run of white space as one blank.
+
+    Only a line feed ends a line: Python's text mode would also split at a lone carriage return and so lose the line by
+    line correspondence of the two languages. Other white space may not stay inside a symbol, where fairseq would split.
+    """
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield " ".join(line.decode("utf-8").split())
+        except UnicodeDecodeError:
+            raise ValueError(f"{name}: line {number} is not UTF-8 text; convert the file first.") from None
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[BinaryIO]:
+    """Open a file beside `path` for writing, and give it its name only when all has been written."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        with beside.open("wb") as stream:
+            yield stream
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def train(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
+    """Learn a BPE of `vocab_size` symbols from text files and write `prefix`.model and `prefix`.dict.txt."""
+    import sentencepiece
+
+    def sentences() -> Iterator[str]:
+        for path in inputs:
+            with path.open("rb") as stream:
+                for line in read_lines(stream, str(path)):
+                    if line:
+                        yield line
+
+    if vocab_size < 1:
+        raise ValueError(f"--vocab-size {vocab_size} is too small: give the number of symbols to learn.")
+    lines = list(tqdm(sentences(), desc="reading", unit=" lines"))
+    if not lines:
+        raise ValueError(f"{', '.join(map(str, inputs))}: no text to learn from; give at least one non-empty file.")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            character_coverage=1.0,
+            max_sentence_length=1 << 20,  # the default leaves out lines over 4,192 bytes, and so perhaps a letter
+            bos_id=0,
+            pad_id=1,
+            eos_id=2,
+            unk_id=3,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ValueError(_explain(str(error), vocab_size)) from None
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    with write_whole(Path(f"{prefix}.dict.txt")) as stream:
+        for index in range(4, processor.get_piece_size()):
+            stream.write(f"{processor.id_to_piece(index)} 1\n".encode())
+    with write_whole(Path(f"{prefix}.model")) as stream:
+        stream.write(model.getvalue())
+
+
+def _explain(error: str, vocab_size: int) -> str:
+    """Turn sentencepiece's complaint about the number of symbols into a sentence that names our option."""
+    if largest := re.search(r"value <= (\d+)", error):
+        return f"--vocab-size {vocab_size} is too large for this text; use {largest[1]} or less."
+    if smallest := re.search(r"required_chars\. \d+ vs (\d+)", error):
+        return f"--vocab-size {vocab_size} is too small: the text has {smallest[1]} characters and special symbols."
+    return f"sentencepiece could not learn a model: {error}"
+
+
+def load_encoder(model: Path) -> Callable[[str], str]:
+    """Return the function that cuts a line into symbols with blanks between them."""
+    import sentencepiece
+
+    if not model.is_file():
+        raise ValueError(f"{model}: no such model; make one with `seg-subword train`.")
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    except (OSError, RuntimeError):
+        raise ValueError(f"{model}: not a sentencepiece model; make one with `seg-subword train`.") from None
+    return lambda line: " ".join(processor.encode(line, out_type=str))
+
+
+def decode(line: str) -> str:
+    """Join the symbols of a line to words again; no model is needed, each piece shows whether it starts a word."""
+    return line.replace(" ", "").replace(WORD_START, " ").strip()
+
+
+def convert(function: Callable[[str], str], source: Path | None, destination: Path | None) -> None:
+    """Apply `function` to every line of `source` (default: standard input), one line out for one line in."""
+
+    def write(lines: Iterable[str], stream: BinaryIO) -> None:
+        for line in lines:
+            stream.write(function(line).encode() + b"\n")
+
+    with source.open("rb") if source else sys.stdin.buffer as stream:
+        lines = read_lines(stream, str(source or "standard input"))
+        if destination:
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            with write_whole(destination) as output:
+                write(tqdm(lines, desc=destination.name, unit=" lines"), output)
+        else:
+            write(lines, sys.stdout.buffer)
+            sys.stdout.flush()
+
+
+def get_parser() -> argparse.ArgumentParser:
+    """Return the command's parser."""
+    parser = argparse.ArgumentParser(prog="seg-subword", description="Learn and apply a sentencepiece BPE for fairseq.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    training = commands.add_parser("train", help="learn a BPE; write PREFIX.model and PREFIX.dict.txt")
+    training.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="plain text, UTF-8")
+    training.add_argument("--model", type=Path, required=True, metavar="PREFIX", help="where to write the model")
+    training.add_argument(
+        "--vocab-size",
+        type=int,
+        required=True,
+        metavar="N",
+        help="symbols in all, fairseq's four special ones included",
+    )
+
+    encoding = commands.add_parser("encode", help="cut text into symbols")
+    encoding.add_argument("--model", type=Path, required=True, metavar="PREFIX.model", help="a model made by `train`")
+    decoding = commands.add_parser("decode", help="join symbols to text")
+    for command in (encoding, decoding):
+        command.add_argument("--input", type=Path, metavar="IN", help="file to read (default: standard input)")
+        command.add_argument("--output", type=Path, metavar="OUT", help="file to write (default: standard output)")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    options = get_parser().parse_args(arguments)
+    try:
+        if options.command == "train":
+            train(options.input, options.model, options.vocab_size)
+        elif options.command == "encode":
+            convert(load_encoder(options.model), options.input, options.output)
+        else:
+            convert(decode, options.input, options.output)
+    except BrokenPipeError:  # the reader, `head` for instance, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        sys.exit(f"seg-subword: {error.filename}: {error.strerror}.")
+    except ValueError as error:
+        sys.exit(f"seg-subword: {error}")
+
+
+if __name__ == "__main__":
+    main()

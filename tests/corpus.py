@@ -1,12 +1,14 @@
 """A small bilingual grammar that makes the tests' corpora: nothing is downloaded and a seed fixes every sentence.
 
-A corpus is a list of *groups*. A group draws a template, a word for each of its slots and a symbol for its name; its pairs differ from
-each other in exactly one word, so they are the near-duplicates a translation memory lives on. Ordinary words always translate the same
-way. Names do not: each group draws the symbol of its name afresh, so the same name has another translation in another group, and the
-only evidence is a pair of the same group. A model without memory cannot do better than to guess (1 of ``SECRETS`` symbols).
+A corpus is a list of *groups*. A group draws a template, a word for each of its slots and a symbol for its name; its
+pairs differ from each other in exactly one word, so they are the near-duplicates a translation memory lives on. Ordinary
+words always translate the same way. Names do not: each group draws the symbol of its name afresh, so the same name has
+another translation in another group, and the only evidence is a pair of the same group. A model without memory cannot do
+better than to guess (1 of ``SECRETS`` symbols).
 
-One caution. A model that has seen the training half of a group for long enough can learn the group by heart. To rule that out, train
-on one seed and translate another: all seeds share one lexicon and hence one dictionary, but their groups have nothing in common.
+One caution. A model that has seen the training half of a group for long enough can learn the group by heart. To rule that
+out, train on one seed and translate another: all seeds share one lexicon and hence one dictionary, but their groups have
+nothing in common.
 """
 
 import random
@@ -70,7 +72,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The three splits of a corpus; every pair of `valid` and `test` has near-duplicates in `train` if `group_size` > 1."""
+    """The three splits; every pair of `valid` and `test` has near-duplicates in `train` if the group size is over 1."""
 
     train: list[Pair]
     valid: list[Pair]
@@ -105,8 +107,9 @@ def _make_group(group: int, size: int, rng: random.Random) -> list[Pair]:
 def make_corpus(seed: int = 1, groups: int = 120, group_size: int = 4, held_out: int = 40) -> Corpus:
     """Return a corpus of `groups` groups of `group_size` pairs each (12 at most, the size of the smallest slot).
 
-    `held_out` groups give one pair to `valid`, as many others one to `test`; the rest of these groups, and all other groups, are
-    `train`. With a group size of 1 no sentence has a near-duplicate; the larger it is, the more the corpus repeats itself.
+    `held_out` groups give one pair to `valid`, as many others one to `test`; the rest of these groups, and all other
+    groups, are `train`. With a group size of 1 no sentence has a near-duplicate; the larger it is, the more the corpus
+    repeats itself.
     """
     rng = random.Random(seed)
     corpus = Corpus([], [], [])

@@ -1,14 +1,14 @@
 """A small bilingual grammar that makes the tests' corpora: nothing is downloaded and a seed fixes every sentence.
 
 A corpus is a list of *groups*. A group draws a template, a word for each of its slots and a symbol for its name; its
-pairs differ from each other in exactly one word, so they are the near-duplicates a translation memory lives on. Ordinary
-words always translate the same way. Names do not: each group draws the symbol of its name afresh, so the same name has
-another translation in another group, and the only evidence is a pair of the same group. A model without memory cannot do
-better than to guess (1 of ``SECRETS`` symbols).
+pairs differ from each other in exactly one word, so they are the near-duplicates a translation memory lives on.
+Ordinary words always translate the same way. Names do not: each group draws the symbol of its name afresh, so the same
+name has another translation in another group, and the only evidence is a pair of the same group. A model without memory
+cannot do better than to guess (1 of ``SECRETS`` symbols).
 
-One caution. A model that has seen the training half of a group for long enough can learn the group by heart. To rule that
-out, train on one seed and translate another: all seeds share one lexicon and hence one dictionary, but their groups have
-nothing in common.
+One caution. A model that has seen the training half of a group for long enough can learn the group by heart. To rule
+that out, train on one seed and translate another: all seeds share one lexicon and hence one dictionary, but their
+groups have nothing in common.
 """
 
 import random

@@ -9,18 +9,18 @@ import shutil
 import sys
 import sysconfig
 
+INCLUDE = sysconfig.get_paths()["include"]
 
-def missing(version=sys.version_info, path=None, include=sysconfig.get_paths()["include"]):
+
+def missing(version=sys.version_info, path=None, include=INCLUDE):
     """Return the first thing that is missing as a sentence, or None.
 
     `version`, `path` (the search path for compilers) and `include` (the folder of Python.h) are those of the running
     interpreter unless told otherwise.
     """
     if tuple(version[:2]) < (3, 11):
-        return "Python 3.11 or newer is needed, this is %d.%d: install one and name it, e.g. make PYTHON=python3.11." % (
-            version[0],
-            version[1],
-        )
+        found = "%d.%d" % (version[0], version[1])
+        return "Python 3.11 or newer is needed, this is %s: install one and name it, e.g. PYTHON=python3.11." % found
     if importlib.util.find_spec("ensurepip") is None:
         return "This Python cannot make virtual environments: install its venv module (Debian: python3-venv)."
     if importlib.util.find_spec("fairseq") is not None:

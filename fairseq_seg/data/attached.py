@@ -1,0 +1,149 @@
+"""The attached file: for each example of a split, the ranked pairs of its memory. Read by mapping, written whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_seg.retrieval.select import choose
+from fairseq_seg.retrieval.sequences import Sequences
+
+MAGIC = b"SEGMEM1\n"
+ROW_BLOCK = 4096
+
+
+class AttachedError(Exception):
+    """Says in one sentence why an attached file cannot be used and what to do about it."""
+
+
+def attached_path(data_bin: str | Path, split: str, source_lang: str, target_lang: str) -> Path:
+    """Names the attached file of a split.
+
+    The second part of the name is always the language pair as the data-bin's own files spell it, because fairseq infers
+    the languages from any file there; for the other direction of the same data-bin a third part is added.
+    """
+    folder = Path(data_bin)
+    other = f"{split}.{target_lang}-{source_lang}"
+    if any((folder / f"{other}.{source_lang}{ending}").exists() for ending in ("", ".idx")):
+        return folder / f"{other}.reversed.memory"
+    return folder / f"{split}.{source_lang}-{target_lang}.memory"
+
+
+def fingerprint(source: Sequence, target: Sequence) -> str:
+    """Identifies a parallel corpus by its token ids, 16 hexadecimal digits.
+
+    Any two sequences of token-id arrays will do, as fairseq's datasets of any format; a final eos does not count.
+    """
+    digest = blake2b(digest_size=8)
+    for side in (source, target):
+        for start in range(0, len(side), ROW_BLOCK):
+            stop = min(start + ROW_BLOCK, len(side))
+            block = Sequences.from_rows(side[row] for row in range(start, stop))
+            digest.update(block.lengths.astype("<u4").tobytes())
+            digest.update(np.concatenate([*block, np.zeros(0, np.int64)]).astype("<u4").tobytes())
+        # Closes the side, so that rows cannot move from one side to the other unseen.
+        digest.update(f"|{len(side)}|".encode())
+    return digest.hexdigest()
+
+
+class AttachedMemory:
+    """The memory of every example of a split, mapped from disk (9 bytes a pair).
+
+    The file holds a JSON header of one line and then four arrays: row starts (N+1,) int64, and for all P pairs in rank
+    order their ids (P,) int32, scores (P,) float32 and marks (P,) uint8, 1 where Alg. 1 selects the pair.
+    """
+
+    def __init__(self, header: dict, starts: np.ndarray, ids: np.ndarray, scores: np.ndarray, marks: np.ndarray):
+        self.signature: str = header["signature"]
+        self.kept: int = header["kept"]
+        self.memory_fingerprint: str = header["memory_fingerprint"]
+        self.split_fingerprint: str = header["split_fingerprint"]
+        self.memory_data: str | None = header["memory_data"]
+        self.settings: dict = header["settings"]
+        self._starts, self._ids, self._scores, self._marks = starts, ids, scores, marks
+
+    @classmethod
+    def load(cls, prefix: str | Path) -> AttachedMemory:
+        """Maps an attached file (``data-bin/train.en-fr.memory``, see `attached_path`)."""
+        path = Path(prefix)
+        try:
+            with open(path, "rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    raise AttachedError(f"{path} is not an attached memory; make it again with seg-attach.")
+                header = json.loads(file.readline())
+                offset = file.tell()
+        except FileNotFoundError:
+            raise AttachedError(f"{path} does not exist; run seg-attach on the data-bin first.") from None
+        except (OSError, ValueError) as error:
+            raise AttachedError(f"{path} cannot be read ({error}); make it again with seg-attach.") from None
+        rows, pairs = header["rows"], header["pairs"]
+        if path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
+            raise AttachedError(f"{path} is cut off; make it again with seg-attach.")
+        arrays = []
+        for dtype, length in (("<i8", rows + 1), ("<i4", pairs), ("<f4", pairs), ("u1", pairs)):
+            # An empty array cannot be mapped.
+            mapped = np.memmap(path, dtype, "r", offset, (length,)) if length else np.zeros(0, dtype)
+            arrays.append(mapped)
+            offset += mapped.nbytes
+        return cls(header, *arrays)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        return (self.row(index) for index in range(len(self)))
+
+    def row(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the stored pairs of an example in rank order: ids (P,), scores (P,), marks of Alg. 1 (P,), bool."""
+        span = slice(self._starts[index], self._starts[index + 1])
+        return self._ids[span], self._scores[span], self._marks[span].astype(bool)
+
+    def select(self, index: int, k: int, mode: str = "topk", min_score: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ids and scores of an example's memory: the best k, or in mode ``adaptive`` Alg. 1's whatever k is."""
+        ids, scores, marks = self.row(index)
+        if mode == "topk" and k > self.kept:
+            raise AttachedError(
+                f"{k} pairs are asked for but {self.kept} were kept; run seg-attach again with --keep {k}."
+            )
+        return choose(ids, scores, marks, k, mode, min_score)
+
+    def check(self, split_fingerprint: str, memory_fingerprint: str) -> None:
+        """Refuses data that the memory was not made from."""
+        for name, made_from, given in (
+            ("this split", self.split_fingerprint, split_fingerprint),
+            ("the memory's pairs", self.memory_fingerprint, memory_fingerprint),
+        ):
+            if made_from != given:
+                raise AttachedError(
+                    f"The attached memory was made from other data than {name} (fingerprint {made_from}, "
+                    f"here {given}); run seg-attach again."
+                )
+
+
+def write_attached(path: Path, header: dict, rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+    """Writes an attached file from its rows (ids, scores, marks), beside its place first and then renamed.
+
+    ``header`` holds signature, kept, memory_fingerprint, split_fingerprint, memory_data and settings.
+    """
+    rows = list(rows)
+    lengths = [len(ids) for ids, _, _ in rows]
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype("<i8")
+    columns = [np.concatenate([np.zeros(0), *column]) for column in zip(*rows, strict=True)] or [np.zeros(0)] * 3
+    header = header | {"rows": len(rows), "pairs": int(starts[-1])}
+    partial = path.with_name(path.name + ".new")
+    try:
+        with open(partial, "wb") as file:
+            line = json.dumps(header, sort_keys=True).encode()
+            # Spaces up to a multiple of eight keep the mapped arrays aligned.
+            file.write(MAGIC + line + b" " * (-(len(line) + 1) % 8) + b"\n")
+            file.write(starts.tobytes())
+            for column, dtype in zip(columns, ("<i4", "<f4", "u1"), strict=True):
+                file.write(column.astype(dtype).tobytes())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,26 @@
+"""The fuzzy matching score of Eq. 3 between one sentence and many candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
+
+
+def as_characters(codes: np.ndarray | Sequence[int]) -> str:
+    """Writes token ids as a string of one character each, the form that rapidfuzz compares fastest."""
+    # surrogatepass: an id may fall on a surrogate's code point, which is an ordinary number here.
+    return np.asarray(codes, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def fuzzy_scores(query: str, candidates: Sequence[str]) -> np.ndarray:
+    """Returns ``1 - edit distance / max(|X|, |X'|)`` (Eq. 3) of the query X to each candidate X', shape (C,), float32.
+
+    Both sides come from `as_characters`, in the same unit. Two empty sentences are equal: their score is 1.
+    """
+    distances = cdist([query], candidates, scorer=Levenshtein.distance, dtype=np.int32)[0]
+    longest = np.fromiter(map(len, candidates), dtype=np.int64, count=len(candidates))
+    np.maximum(longest, max(len(query), 1), out=longest)
+    return (1.0 - distances / longest).astype(np.float32)

@@ -1,0 +1,109 @@
+"""Candidates of a search engine, re-ranked by the fuzzy score: the retrieval that all commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import numpy as np
+
+from fairseq_seg.retrieval.fuzzy import fuzzy_scores
+from fairseq_seg.retrieval.select import greedy_coverage, rank
+from fairseq_seg.retrieval.sequences import Sequences, row_keys
+from fairseq_seg.retrieval.unit import Symbols, Words
+
+EXCLUSIONS = ("pair", "source")
+
+
+class Engine(Protocol):
+    """A search engine over the distinct pairs of a memory; `LuceneIndex` is the default one."""
+
+    signature: str
+
+    def search(self, text: str, count: int) -> np.ndarray:
+        """Returns the numbers of up to ``count`` distinct pairs, best first."""
+
+
+class Memory:
+    """The pairs that can be retrieved. Identical pairs are one: a copy would only count twice in the model's softmax.
+
+    ``ids`` (D,) are the rows of the D distinct pairs in the corpus, the lowest row of each; engines number pairs by
+    their position in it.
+    """
+
+    def __init__(self, source: Sequences, target: Sequences):
+        self.source = source
+        self.pair_keys, self.ids = np.unique(row_keys(source, target), return_index=True)
+        order = np.argsort(self.ids)
+        self.pair_keys, self.ids = self.pair_keys[order], self.ids[order]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Retriever:
+    """Finds the pairs of a memory whose source is most like a sentence (the paper's retrieval stage)."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        engine: Engine,
+        query_unit: Symbols | Words,
+        score_unit: Symbols | Words,
+        candidates: int = 100,
+        exclusion: str = "pair",
+        threads: int = 1,
+    ):
+        """Takes ``candidates`` pairs from the engine for each sentence; ``exclusion`` names the keys of `search`."""
+        self.memory = memory
+        self.engine = engine
+        self.query_unit = query_unit
+        self.candidates = candidates
+        self.score_unit = score_unit
+        self.threads = threads
+        self._characters = [score_unit.characters(memory.source[row]) for row in memory.ids]
+        self.keys = memory.pair_keys if exclusion == "pair" else row_keys(memory.source)[memory.ids]
+
+    def search(
+        self, queries: Sequence[Sequence[int]], exclude: np.ndarray | None = None
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Returns, for each query (token ids without eos), the ranked ids of its pairs and their fuzzy scores.
+
+        Ids are rows of the memory's corpus; higher scores come first, of equal scores the lower id. ``exclude`` holds a
+        key for each query (`row_keys` of the pair, or of the source alone): pairs with that key are left out, and more
+        candidates are fetched in their place.
+        """
+        found = self.search_and_cover(queries, exclude)
+        return [ids for ids, _, _ in found], [scores for _, scores, _ in found]
+
+    def search_and_cover(
+        self, queries: Sequence[Sequence[int]], exclude: np.ndarray | None = None
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """As `search`, with a third array for each query that marks the pairs which Alg. 1 selects."""
+        keys = [None] * len(queries) if exclude is None else exclude
+        if self.threads == 1 or len(queries) == 1:
+            return list(map(self._search_one, queries, keys))
+        with ThreadPoolExecutor(self.threads) as pool:
+            return list(pool.map(self._search_one, queries, keys))
+
+    def _search_one(self, query: Sequence[int], key: np.uint64 | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        symbols = np.asarray(query, dtype=np.int64)
+        positions = self._candidates(self.query_unit.text(symbols), key)
+        characters = self.score_unit.characters(symbols)
+        sources = [self._characters[position] for position in positions]
+        scores = fuzzy_scores(characters, sources)
+        ids = self.memory.ids[positions]
+        order = rank(ids, scores)
+        covering = greedy_coverage(characters, [sources[position] for position in order])
+        return ids[order], scores[order], covering
+
+    def _candidates(self, text: str, key: np.uint64 | None) -> np.ndarray:
+        """Fetches until enough pairs are left after the exclusion, or no more can be had."""
+        wanted = self.candidates if key is None else self.candidates + 1
+        while True:
+            positions = self.engine.search(text, wanted) if text else np.zeros(0, dtype=np.int64)
+            allowed = positions if key is None else positions[self.keys[positions] != key]
+            if len(allowed) >= self.candidates or len(positions) < wanted:
+                return allowed[: self.candidates]
+            wanted *= 2

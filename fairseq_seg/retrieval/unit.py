@@ -1,0 +1,61 @@
+"""The unit in which sentences are searched and scored: model symbols, or the words that they spell."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+
+from fairseq_seg.retrieval.fuzzy import as_characters
+from fairseq_seg.retrieval.sequences import UNKNOWN
+
+UNITS = ("symbol", "word")
+# One character stands for one symbol or word, and Unicode has no more than this.
+LARGEST_CODE = 0x10FFFF
+
+
+class Symbols:
+    """Model symbols as they are."""
+
+    name = "symbol"
+
+    def text(self, symbols: np.ndarray) -> str:
+        """The sentence as the search engine sees it; unknown symbols are left out, as they tell nothing."""
+        return " ".join(map(str, symbols[symbols != UNKNOWN].tolist()))
+
+    def characters(self, symbols: np.ndarray) -> str:
+        """The sentence as Eq. 3 and Alg. 1 see it: one character a symbol."""
+        return as_characters(symbols)
+
+
+class Words:
+    """Words spelled by subword symbols: sentencepiece's (a word starts with ▁) or those of subword-nmt (@@ goes on)."""
+
+    name = "word"
+
+    def __init__(self, dictionary: list[str]):
+        """Takes the symbols of the dictionary in the order of their ids, the four special ones first."""
+        specials = np.arange(len(dictionary)) <= UNKNOWN
+        if any(symbol.startswith("▁") for symbol in dictionary):
+            self._starts = np.array([symbol.startswith("▁") for symbol in dictionary]) | specials
+        else:
+            self._starts = np.ones(len(dictionary), dtype=bool)
+        self._goes_on = np.array([symbol.endswith("@@") for symbol in dictionary]) & ~specials
+        self._codes: dict[tuple[int, ...], int] = {}
+        # A counter and setdefault, so that threads never give two words the same code.
+        self._next_code = count()
+
+    def _words(self, symbols: np.ndarray) -> list[tuple[int, ...]]:
+        boundary = self._starts[symbols]
+        boundary[1:] &= ~self._goes_on[symbols[:-1]]
+        boundary[:1] = False
+        return [tuple(word.tolist()) for word in np.split(symbols, np.flatnonzero(boundary)) if len(word)]
+
+    def text(self, symbols: np.ndarray) -> str:
+        return " ".join("_".join(map(str, word)) for word in self._words(symbols) if word != (UNKNOWN,))
+
+    def characters(self, symbols: np.ndarray) -> str:
+        codes = [self._codes.setdefault(word, next(self._next_code)) for word in self._words(symbols)]
+        if codes and max(codes) > LARGEST_CODE:
+            raise OverflowError(f"more than {LARGEST_CODE:,} words cannot be told apart")
+        return as_characters(codes)

@@ -1,0 +1,242 @@
+"""seg-attach: retrieves a memory for every example of a data-bin and writes it beside the binarized data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+if __package__:
+    from fairseq_seg_preprocess.databin import DataBin, DataError
+else:  # run as a script from the clone
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from databin import DataBin, DataError
+
+CHUNK = 1000
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describes the command line."""
+    options = argparse.ArgumentParser(
+        prog="seg-attach",
+        description="Indexes the training set of a data-bin with Lucene and attaches to every example the ranked pairs "
+        "that are most like it (Eq. 3 of the paper). How many of them a model uses is chosen later, with --memory-k.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    options.add_argument("data", metavar="DATA-BIN", help="the --destdir of fairseq-preprocess")
+    options.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
+    options.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+    options.add_argument("--splits", default="train,valid,test", help="splits to attach to, those that exist")
+    options.add_argument("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
+    options.add_argument("--candidates", type=positive, default=100, help="pairs taken from Lucene for each sentence")
+    options.add_argument("--keep", type=positive, default=16, help="pairs kept by fuzzy score, the largest --memory-k")
+    options.add_argument("--query-unit", choices=("symbol", "word"), default="symbol", help="what Lucene searches for")
+    options.add_argument("--score-unit", choices=("symbol", "word"), default="symbol", help="what Eq. 3 compares")
+    options.add_argument("--k1", type=float, default=1.2, help="BM25: how much repeats of a symbol count")
+    options.add_argument("--b", type=float, default=1.0, help="BM25: how much a longer sentence loses")
+    options.add_argument("--min-score", type=float, default=0.0, help="leave out pairs with a lower fuzzy score")
+    options.add_argument(
+        "--exclude",
+        choices=("pair", "source"),
+        default="pair",
+        help="in training, leave out pairs with the same source and target (the example itself is one), or all with "
+        "the same source",
+    )
+    options.add_argument("--threads", type=positive, default=os.cpu_count(), help="sentences searched at a time")
+    return options
+
+
+def positive(text: str) -> int:
+    """Reads an option that must be a whole number above zero."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above zero")
+    return number
+
+
+def attach(options: argparse.Namespace) -> None:
+    """Attaches a memory to every split that `options` name."""
+    from fairseq_seg.data.attached import fingerprint
+    from fairseq_seg.retrieval.retriever import Memory, Retriever
+    from fairseq_seg.retrieval.unit import Symbols, Words
+
+    data = DataBin(options.data, options.source_lang, options.target_lang)
+    home = DataBin(options.memory_data, data.source_lang, data.target_lang) if options.memory_data else data
+    check_dictionaries(data, home)
+    splits = [split for split in options.splits.split(",") if split in data.splits()]
+    if not splits:
+        raise DataError(f"{data.folder} has none of the splits {options.splits}; it has {', '.join(data.splits())}.")
+
+    source, target = home.pair("train")
+    memory_print = fingerprint(source, target)
+    print(f"memory: {len(source):,} pairs of {home.folder}", flush=True)
+    memory = Memory(source, target)
+    units = {"symbol": Symbols}
+    if "word" in (options.query_unit, options.score_unit):
+        words = Words(data.dictionary(data.source_lang))
+        units["word"] = lambda: words
+    query_unit, score_unit = units[options.query_unit](), units[options.score_unit]()
+    engine = open_engine(home, memory, memory_print, query_unit, options.k1, options.b)
+    retriever = Retriever(memory, engine, query_unit, score_unit, options.candidates, options.exclude, options.threads)
+    for split in splits:
+        attach_split(data, split, retriever, memory_print, engine.signature, options)
+
+
+def check_dictionaries(data: DataBin, home: DataBin) -> None:
+    """Refuses a memory whose ids mean other symbols."""
+    for lang in (data.source_lang, data.target_lang):
+        if data.dictionary_path(lang).read_bytes() != home.dictionary_path(lang).read_bytes():
+            raise DataError(
+                f"{home.folder} has another dictionary for {lang} than {data.folder}; binarize it with "
+                "--srcdict and --tgtdict of the latter."
+            )
+
+
+def open_engine(home: DataBin, memory, memory_print: str, unit, k1: float, b: float):
+    """Opens the Lucene index beside the memory's data, and makes it first where it is missing or of other data."""
+    from tqdm import tqdm
+
+    from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
+
+    folder = home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
+    identity = {"memory": memory_print, "unit": unit.name, "pairs": len(memory)}
+    if index_identity(folder) != identity:
+        rows = tqdm(memory.ids, desc="index", unit=" pairs", dynamic_ncols=True)
+        build_index(folder, (unit.text(memory.source[row]) for row in rows), identity)
+    return LuceneIndex(folder, identity, k1, b)
+
+
+def attach_split(data: DataBin, split: str, retriever, memory_print: str, engine: str, options) -> None:
+    """Retrieves for every example of a split, or goes on where a stopped run left off, and writes the attached file."""
+    from fairseq_seg.data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, write_attached
+    from fairseq_seg.retrieval.sequences import row_keys
+
+    source, target = data.pair(split)
+    exclude = None
+    if split == "train":
+        exclude = row_keys(source, target) if options.exclude == "pair" else row_keys(source)
+    split_print = fingerprint(source, target)
+    header = {
+        "signature": "|".join(
+            [
+                f"engine:{engine}",
+                f"unit:{options.query_unit}/{options.score_unit}",
+                f"candidates:{options.candidates}",
+                f"keep:{options.keep}",
+                f"min:{options.min_score:g}",
+                f"exclude:{options.exclude if split == 'train' else 'no'}",
+                f"memory:{memory_print}",
+                f"split:{split_print}",
+            ]
+        ),
+        "kept": options.keep,
+        "memory_fingerprint": memory_print,
+        "split_fingerprint": split_print,
+        "memory_data": os.path.relpath(options.memory_data, data.folder) if options.memory_data else None,
+        "settings": {
+            name: getattr(options, name) for name in ("query_unit", "score_unit", "k1", "b", "candidates", "min_score")
+        },
+    }
+    path = attached_path(data.folder, split, data.source_lang, data.target_lang)
+    try:
+        attached = AttachedMemory.load(path)
+        finished = (attached.signature, attached.memory_data) == (header["signature"], header["memory_data"])
+    except AttachedError:
+        finished = False
+    if not finished:
+        partial = path.with_name(path.name + ".part")
+        write_attached(path, header, retrieve(split, source, exclude, retriever, partial, header))
+        shutil.rmtree(partial)
+        attached = AttachedMemory.load(path)
+    print(summary(split, attached, source))
+    if exclude is not None:
+        count = np.isin(exclude, retriever.keys).sum()
+        copies = len(exclude) - len(np.unique(exclude))
+        print(f"  the same {options.exclude} excluded for {count:,} sentences; {copies:,} of them repeat another")
+
+
+def retrieve(split: str, source, exclude, retriever, partial: Path, header: dict) -> Iterator[tuple]:
+    """Yields ids, scores and Alg. 1's marks of every example in order, from finished chunks where there are any.
+
+    A chunk is a file in the folder ``partial``, written whole; chunks of other settings or data are thrown away.
+    """
+    from tqdm import tqdm
+
+    made_for = partial / "header.json"
+    text = json.dumps(header, sort_keys=True)
+    if not made_for.exists() or made_for.read_text(encoding="utf-8") != text:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        made_for.write_text(text, encoding="utf-8")
+    with tqdm(total=len(source), desc=split, unit=" sentences", dynamic_ncols=True) as bar:
+        for start in range(0, len(source), CHUNK):
+            rows = range(start, min(start + CHUNK, len(source)))
+            path = partial / f"{start:010}.npz"
+            if path.exists():
+                bar.initial += len(rows)  # not counted in the rate
+            else:
+                keys = None if exclude is None else exclude[rows.start : rows.stop]
+                found = retriever.search_and_cover([source[row] for row in rows], keys)
+                write_chunk(path, [keep(*pairs, header["kept"], header["settings"]["min_score"]) for pairs in found])
+            bar.update(len(rows))
+            yield from read_chunk(path)
+
+
+def keep(ids: np.ndarray, scores: np.ndarray, marks: np.ndarray, count: int, min_score: float) -> tuple:
+    """Keeps the best ``count`` pairs and those that Alg. 1 marks."""
+    wanted = (marks | (np.arange(len(ids)) < count)) & (scores >= np.float32(min_score))
+    return ids[wanted], scores[wanted], marks[wanted]
+
+
+def write_chunk(path: Path, rows: list[tuple]) -> None:
+    """Writes some rows beside their place and renames them, so that a chunk that exists is whole."""
+    partial = path.with_suffix(".new")
+    with open(partial, "wb") as file:
+        ids, scores, marks = (np.concatenate(column) for column in zip(*rows, strict=True))
+        np.savez(file, lengths=[len(row[0]) for row in rows], ids=ids, scores=scores, marks=marks)
+    os.replace(partial, path)
+
+
+def read_chunk(path: Path) -> Iterator[tuple]:
+    """Yields the rows of a chunk."""
+    with np.load(path) as chunk:
+        cuts = np.cumsum(chunk["lengths"])[:-1]
+        yield from zip(*(np.split(chunk[name], cuts) for name in ("ids", "scores", "marks")), strict=True)
+
+
+def summary(split: str, attached, source) -> str:
+    """Says in a few lines what was attached."""
+    best = [scores[0] for _, scores, _ in attached if len(scores)]
+    lines = [
+        f"{split}: {len(attached):,} sentences, best fuzzy score {np.mean(best) if best else 0:.3f} on average, "
+        f"{np.mean([marks.sum() for _, _, marks in attached] or [0]):.2f} pairs under adaptive selection",
+        f"  {len(attached) - len(best):,} sentences without any pair, {(source.lengths == 0).sum():,} empty sentences",
+        f"  {attached.signature}",
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line; what goes wrong ends in one sentence."""
+    options = parser().parse_args(arguments)
+    from fairseq_seg.data.attached import AttachedError
+    from fairseq_seg.retrieval.lucene import RetrievalError
+
+    try:
+        attach(options)
+    except (DataError, AttachedError, RetrievalError) as error:
+        sys.exit(f"seg-attach: {error}")
+    except OSError as error:
+        sys.exit(f"seg-attach: {error.filename or options.data} cannot be written or read: {error.strerror}.")
+    except KeyboardInterrupt:
+        sys.exit("seg-attach: stopped; the same command goes on from here.")
+
+
+if __name__ == "__main__":
+    main()

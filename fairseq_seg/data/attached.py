@@ -106,11 +106,24 @@ class AttachedMemory:
     def select(self, index: int, k: int, mode: str = "topk", min_score: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids and scores of an example's memory: the best k, or in mode ``adaptive`` Alg. 1's whatever k is."""
         ids, scores, marks = self.row(index)
-        if mode == "topk" and k > self.kept:
+        if mode == "topk":
+            self._check_kept(k)
+        return choose(ids, scores, marks, k, mode, min_score)
+
+    def select_all(self, k: int, mode: str = "topk", min_score: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """The memory of all N examples at once, as `select` gives it for one: row starts (N + 1,) and ids (P,)."""
+        if mode == "topk":
+            self._check_kept(k)
+            wanted = np.arange(len(self._ids)) - np.repeat(self._starts[:-1], np.diff(self._starts)) < k
+        else:
+            wanted = self._marks.astype(bool)
+        return keep(self._starts, self._ids, wanted & (self._scores >= np.float32(min_score)))
+
+    def _check_kept(self, k: int) -> None:
+        if k > self.kept:
             raise AttachedError(
                 f"{k} pairs are asked for but {self.kept} were kept; run seg-attach again with --keep {k}."
             )
-        return choose(ids, scores, marks, k, mode, min_score)
 
     def check(self, split_fingerprint: str, memory_fingerprint: str) -> None:
         """Refuses data that the memory was not made from."""
@@ -123,6 +136,12 @@ class AttachedMemory:
                     f"The attached memory was made from other data than {name} (fingerprint {made_from}, "
                     f"here {given}); run seg-attach again."
                 )
+
+
+def keep(starts: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The wanted (P,) of ragged rows: row starts (N + 1,) and values (P,) of what is left."""
+    before = np.concatenate([[0], np.cumsum(wanted)])
+    return before[starts], np.asarray(values)[wanted]
 
 
 def write_attached(path: Path, header: dict, rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:

@@ -1,0 +1,98 @@
+"""The negative log likelihood of the mixture (Eq. 6), with what the memory did in the log."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from omegaconf import II
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..modules.fusion import sum_log_probs, target_log_prob
+
+
+@dataclass
+class SegCrossEntropyConfig(FairseqDataclass):
+    label_smoothing: float = field(
+        default=0.0, metadata={"help": "share of the probability spread over the vocabulary, on the mixture; 0: none, as the paper"}
+    )
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dict[str, Tensor]:
+    """Sums over the real target symbols of sentences that have a memory.
+
+    Args:
+        copy_mass: p_copy(target), (B, T). read: `MemoryRead`. target: (B, T). real: (B, T), True at real symbols.
+    """
+    real = real & ~torch.isneginf(read.gate)
+    gate = torch.sigmoid(read.gate)
+    present = (read.symbols.unsqueeze(1) == target.unsqueeze(2)).any(-1)
+    entropy = torch.special.entr(read.weights).sum(-1)
+    figures = {"gate": gate, "present": present.float(), "copied": gate * copy_mass, "entropy": entropy}
+    return {"memory_ntokens": real.sum()} | {f"memory_{name}": (x * real).sum().detach() for name, x in figures.items()}
+
+
+@register_criterion("seg_cross_entropy", dataclass=SegCrossEntropyConfig)
+class SegCrossEntropy(FairseqCriterion):
+    """Cross entropy on the mixture. Training never builds a copy distribution over the vocabulary."""
+
+    def __init__(self, task, sentence_avg: bool, label_smoothing: float):
+        super().__init__(task)
+        self.sentence_avg = sentence_avg
+        self.label_smoothing = label_smoothing
+
+    def forward(self, model, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
+        logits, extra = model(**sample["net_input"])
+        target = sample["target"]
+        real = target.ne(self.padding_idx)
+        read, log_gen = extra["copy"], None
+        if self.label_smoothing > 0:
+            log_gen = F.log_softmax(logits, dim=-1, dtype=torch.float32)
+            log_p = log_gen.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+        else:
+            log_p = -F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
+        figures = {}
+        if extra["read"] is not None:
+            mixed, copy_mass = target_log_prob(log_p, extra["read"], target)
+            log_p = log_p if read is None else mixed
+            figures = memory_figures(copy_mass, extra["read"], target, real)
+            figures["memory_lambda"] = figures["memory_ntokens"] * extra["lambda"].detach()
+        nll_loss = -(log_p * real).sum()
+        loss = nll_loss
+        if self.label_smoothing > 0:
+            smooth = log_gen.sum(-1) if read is None else sum_log_probs(log_gen, read)
+            rest = self.label_smoothing / (logits.size(-1) - 1)  # as fairseq's label_smoothed_cross_entropy
+            loss = (1.0 - self.label_smoothing - rest) * nll_loss - rest * (smooth * real).sum()
+        sample_size = target.size(0) if self.sentence_avg else sample["ntokens"]
+        logging_output = {
+            "loss": loss.detach(),
+            "nll_loss": nll_loss.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": target.size(0),
+            "sample_size": sample_size,
+            **figures,
+        }
+        return loss, sample_size, logging_output
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: list[dict]) -> None:
+        def total(key: str):
+            return sum(log.get(key, 0) for log in logging_outputs)
+
+        sample_size, ntokens = total("sample_size"), total("ntokens")
+        metrics.log_scalar("loss", total("loss") / sample_size / math.log(2), sample_size, round=3)
+        metrics.log_scalar("nll_loss", total("nll_loss") / ntokens / math.log(2), ntokens, round=3)
+        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
+        slots_seen = total("memory_ntokens")
+        if slots_seen > 0:
+            for name in ("gate", "present", "copied", "entropy", "lambda"):
+                metrics.log_scalar(name, total(f"memory_{name}") / slots_seen, slots_seen, round=3)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True

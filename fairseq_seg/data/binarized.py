@@ -1,0 +1,48 @@
+"""Finds and opens the files that fairseq-preprocess made, and refuses what is missing or cut off."""
+
+import os
+from itertools import count
+
+from fairseq.data import ConcatDataset, Dictionary, data_utils, indexed_dataset
+
+from ..errors import SegError
+from ..retrieval.sequences import Sequences
+
+
+def shard_prefixes(data: str, split: str, source: str, target: str) -> list[str]:
+    """`data/train.en-fr.`, `data/train1.en-fr.` ...: the files of a split and of its numbered shards.
+
+    As in fairseq, a folder made for the opposite direction serves too.
+    """
+    prefixes = []
+    for number in count():
+        shard = f"{split}{number or ''}"
+        options = (os.path.join(data, f"{shard}.{pair}.") for pair in (f"{source}-{target}", f"{target}-{source}"))
+        found = next((p for p in options if indexed_dataset.dataset_exists(p + source, impl=None)), None)
+        if found is None:
+            break
+        prefixes.append(found)
+    if not prefixes:
+        raise SegError(f"{data} holds no split {split} for {source}-{target}: make it with fairseq-preprocess.")
+    return prefixes
+
+
+def check_whole(path: str) -> None:
+    """Refuse a binarized file that is cut off, before fairseq trips over it in the middle of the work."""
+    if not os.path.exists(path + ".idx"):
+        return  # raw text
+    try:
+        Sequences.from_mmap(path)
+    except OSError as error:
+        raise SegError(f"{path}.bin cannot be read ({error.strerror}): run fairseq-preprocess again.") from None
+    except ValueError as error:
+        if "cut off" in str(error):
+            raise SegError(f"{error}: run fairseq-preprocess again.") from None
+
+
+def load_side(prefixes: list[str], lang: str, dictionary: Dictionary):
+    """One side of a split with all its shards, as a fairseq dataset of token ids."""
+    for prefix in prefixes:
+        check_whole(prefix + lang)
+    shards = [data_utils.load_indexed_dataset(prefix + lang, dictionary) for prefix in prefixes]
+    return shards[0] if len(shards) == 1 else ConcatDataset(shards)

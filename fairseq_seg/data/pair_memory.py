@@ -1,0 +1,100 @@
+"""From retrieved ids to memory rows: which pairs each example gets, and how a batch of them is laid out."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from fairseq.data import data_utils
+from torch import Tensor
+
+Memory = dict[str, Tensor]
+
+
+def prefix_max(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The running maximum within each row of a ragged array; values (P,), starts (N + 1,) -> (P,)."""
+    running = values.copy()
+    lengths = np.diff(starts)
+    for rank in range(1, lengths.max(initial=0)):
+        at = starts[:-1][lengths > rank] + rank
+        running[at] = np.maximum(running[at], running[at - 1])
+    return running
+
+
+class PairMemory:
+    """The retrieved pairs of every example of a split, looked up in the binarized memory by id.
+
+    Args:
+        starts, ids: ragged rows of pair ids in rank order, (N + 1,) and (P,).
+        source, target: the memory's two sides, fairseq datasets of token ids.
+        pad, eos: symbols shared by the two dictionaries.
+    """
+
+    def __init__(self, starts: np.ndarray, ids: np.ndarray, source, target, pad: int, eos: int):
+        self.starts, self.ids = starts, ids
+        self.source, self.target = source, target
+        self.pad, self.eos = pad, eos
+        self.counts = np.diff(starts)
+        sizes = np.maximum(np.asarray(source.sizes)[ids], np.asarray(target.sizes)[ids]) if len(ids) else ids
+        self.longest = prefix_max(sizes, starts)
+
+    def row(self, index: int) -> np.ndarray:
+        """The pair ids of an example, best first."""
+        start = self.starts[index]
+        return self.ids[start : start + self.counts[index]]
+
+    def num_tokens(self, indices: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """What an example and its memory take of a batch: (1 + pairs) x longest row; own (N',) is the example's length."""
+        counts = self.counts[indices]
+        last = np.maximum(self.starts[indices] + counts - 1, 0)
+        longest = self.longest[last] if len(self.longest) else np.zeros_like(own)
+        return (1 + counts) * np.maximum(own, np.where(counts > 0, longest, 0))
+
+    def fit(self, indices: np.ndarray, own: np.ndarray, max_tokens: int) -> int:
+        """Drop the last pairs of examples that would not fit max_tokens; returns how many examples lost a pair."""
+        lost = np.zeros(len(indices), dtype=bool)
+        while True:
+            over = (self.num_tokens(indices, own) > max_tokens) & (self.counts[indices] > 0)
+            if not over.any():
+                return int(lost.sum())
+            lost |= over
+            self.counts[indices[over]] -= 1
+
+    def collate(self, rows: Sequence[Sequence[int]]) -> Memory | None:
+        """Lay the memories of a batch out; each distinct pair stands once, whoever shares it. None where there is no pair.
+
+        Returns:
+            src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'), tokens (P, T'), lengths (P,): the distinct pairs,
+            lowest rank first. slots (B, S): for each sentence its slots, pair * T' + step, -1 where it has no more;
+            ranks (B, S): the rank of each slot's pair. Rows of a sentence are in rank order.
+        """
+        place: dict[int, int] = {}
+        for rank in range(max((len(row) for row in rows), default=0)):
+            for row in rows:
+                if rank < len(row):
+                    place.setdefault(int(row[rank]), len(place))
+        if not place:
+            return None
+        sources = [self.source[pair] for pair in place]
+        targets = [self.target[pair] for pair in place]
+        tokens = data_utils.collate_tokens(targets, self.pad)
+        lengths = np.array([len(target) for target in targets])
+        width = tokens.size(1)
+        slots = [np.concatenate([np.zeros(0, int), *(place[int(p)] * width + np.arange(lengths[place[int(p)]]) for p in row)]) for row in rows]
+        ranks = [np.repeat(np.arange(len(row)), lengths[[place[int(p)] for p in row]]) for row in rows]
+        return {
+            "src_tokens": data_utils.collate_tokens(sources, self.pad),
+            "src_lengths": torch.tensor([len(source) for source in sources]),
+            "prev_output_tokens": data_utils.collate_tokens(targets, self.pad, self.eos, move_eos_to_beginning=True),
+            "tokens": tokens,
+            "lengths": torch.from_numpy(lengths),
+            "slots": data_utils.collate_tokens([torch.from_numpy(row) for row in slots], -1),
+            "ranks": data_utils.collate_tokens([torch.from_numpy(row) for row in ranks], -1),
+        }
+
+
+def limit(memory: Memory, k: int) -> Memory:
+    """The same batch with at most k pairs a sentence; no sync with the device.
+
+    Pairs of a higher rank still go through the translator, but no sentence reads them.
+    """
+    return {**memory, "slots": memory["slots"].masked_fill(memory["ranks"] >= k, -1)}

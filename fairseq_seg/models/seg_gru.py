@@ -1,0 +1,321 @@
+"""The GRU attention translator with a key-value memory, as fairseq models `seg_gru` and `seg_gru_small`."""
+
+import logging
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..errors import SegError
+from ..modules.cgru import Annotations, ConditionalGRU, Readout
+from ..modules.encoder import BiGRU, padding_mask
+from ..modules.fusion import deep_fusion, mixture_log_probs
+from ..modules.memory import KeyValueMemory, Memory, MemoryRead
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class SegGRUConfig(FairseqDataclass):
+    """The sizes of the paper; what it leaves open as in the authors' code."""
+
+    hidden_size: int = field(default=1024, metadata={"help": "GRU units, of each encoder direction and of the decoder"})
+    embed_dim: int = field(default=512, metadata={"help": "size of the symbol embeddings and of the readout"})
+    attention_size: int = field(default=0, metadata={"help": "hidden size of the attention network; 0: as --hidden-size"})
+    dropout: float = field(default=0.0, metadata={"help": "dropout on the readout, the layer below the vocabulary"})
+    share_decoder_input_output_embed: bool = field(
+        default=False, metadata={"help": "one matrix for the target embeddings and the output layer: fewer parameters"}
+    )
+    share_all_embeddings: bool = field(
+        default=False, metadata={"help": "one matrix for source, target and output; needs a joint dictionary"}
+    )
+    fusion: ChoiceEnum(["shallow", "deep", "both"]) = field(
+        default="shallow",
+        metadata={"help": "how the memory enters: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
+    )
+    memory_keys: ChoiceEnum(["context", "target"]) = field(
+        default="context",
+        metadata={
+            "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), or a "
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
+        },
+    )
+    memory_match: ChoiceEnum(["diagonal", "full"]) = field(
+        default="diagonal", metadata={"help": "the matrix M that compares a context with the keys (Eq. 4); target keys: full"}
+    )
+    gate_hidden: int = field(default=512, metadata={"help": "hidden size of the copy gate; 0: a linear gate"})
+    gate_bias: float = field(
+        default=0.0, metadata={"help": "initial bias of the copy gate: below 0 it starts closed, and trusts the memory later"}
+    )
+    detach_memory: bool = field(
+        default=False, metadata={"help": "no gradient through the memory's keys and values: cheaper, not the paper's"}
+    )
+
+
+@dataclass
+class SegGRUSmallConfig(SegGRUConfig):
+    """Sizes that train on a CPU."""
+
+    hidden_size: int = 256
+    embed_dim: int = 256
+    dropout: float = 0.2
+    gate_hidden: int = 128
+
+
+def _embedding(size: int, dim: int, pad: int) -> nn.Embedding:
+    embedding = nn.Embedding(size, dim, padding_idx=pad)
+    nn.init.uniform_(embedding.weight, -0.1, 0.1)
+    nn.init.zeros_(embedding.weight[pad])
+    return embedding
+
+
+def _stack_rows(a: Tensor, b: Tensor, value: int) -> Tensor:
+    """Two right-padded batches (A, S), (B, S') as one (A + B, max(S, S'))."""
+    width = max(a.size(1), b.size(1))
+    return torch.cat([F.pad(rows, (0, width - rows.size(1)), value=value) for rows in (a, b)])
+
+
+class SegGRUEncoder(FairseqEncoder):
+    """Source sentences to annotations, and, for decoding, retrieved pairs to memory."""
+
+    def __init__(self, dictionary, cfg: SegGRUConfig, embed: nn.Embedding, decoder: "SegGRUDecoder"):
+        super().__init__(dictionary)
+        self.embed = embed
+        self.gru = BiGRU(cfg.embed_dim, cfg.hidden_size)
+        # The decoder's cell prepares the annotations and makes the memory's keys. It is registered with the model, not here
+        # again: a tuple hides it from nn.Module.
+        self._decoder = (decoder,)
+
+    def annotate(self, tokens: Tensor, lengths: Tensor) -> Annotations:
+        """tokens (B, S) right-padded, lengths (B,)."""
+        states = self.gru(self.embed(tokens), lengths)
+        return self._decoder[0].cell.annotate(states, padding_mask(lengths, tokens.size(1)))
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor, memory: dict | None = None, **unused) -> dict:
+        """What fairseq's generator calls: everything that decoding needs of a batch, per sentence."""
+        decoder = self._decoder[0]
+        out = {"annotations": self.annotate(src_tokens, src_lengths), "memory": None, "rows": src_tokens.size(0)}
+        if memory is not None:
+            if decoder.target_keys is not None:
+                out["memory"] = decoder.write_target_memory(memory)
+            else:
+                pairs = self.annotate(memory["src_tokens"], memory["src_lengths"])
+                states, contexts, _ = decoder.cell(decoder.embed(memory["prev_output_tokens"]), pairs)
+                out["memory"] = decoder.write_memory(contexts, states, memory)
+        return out
+
+    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
+        """Follow fairseq's beam: rows of a sentence stand together, so all is kept once a sentence, not once a row.
+
+        At most steps the beams of a sentence only change places, and nothing here moves. Sentences that finished leave.
+        """
+        rows, sentences = encoder_out["rows"], encoder_out["annotations"].mask.size(0)
+        encoder_out = {**encoder_out, "rows": new_order.size(0)}
+        if new_order.size(0) < rows:
+            beam = rows // sentences
+            keep = torch.div(new_order[::beam], beam, rounding_mode="floor")
+            encoder_out["annotations"] = encoder_out["annotations"].select(keep)
+            if encoder_out["memory"] is not None:
+                encoder_out["memory"] = encoder_out["memory"].select(keep)
+        return encoder_out
+
+    def max_positions(self) -> int:
+        return int(1e6)
+
+
+class SegGRUDecoder(FairseqIncrementalDecoder):
+    """Conditional GRU, readout, and the memory read beside them."""
+
+    def __init__(self, dictionary, cfg: SegGRUConfig, embed: nn.Embedding):
+        super().__init__(dictionary)
+        units, annotation_size = cfg.hidden_size, 2 * cfg.hidden_size
+        self.embed = embed
+        self._nan: Tensor | None = None
+        self.fusion = str(cfg.fusion)
+        self.detach_memory = cfg.detach_memory
+        self.cell = ConditionalGRU(cfg.embed_dim, annotation_size, units, cfg.attention_size or units)
+        self.readout = Readout(units, cfg.embed_dim, annotation_size, cfg.dropout)
+        self.output = embed if cfg.share_decoder_input_output_embed else _embedding(len(dictionary), cfg.embed_dim, self.pad)
+        # The states of the CopyNet-style baseline stand in for both c' and z', so they have the size of z.
+        self.target_keys = BiGRU(cfg.embed_dim, units // 2) if cfg.memory_keys == "target" else None
+        self.memory = KeyValueMemory(
+            key_size=units if self.target_keys is not None else annotation_size,
+            context_size=annotation_size,
+            units=units,
+            gate_hidden=cfg.gate_hidden,
+            gate_bias=cfg.gate_bias,
+            full=self.target_keys is not None or cfg.memory_match == "full",
+        )
+
+    @property
+    def pad(self) -> int:
+        return self.dictionary.pad()
+
+    def write_memory(self, contexts: Tensor, states: Tensor, memory: dict) -> Memory:
+        """Keys and values from a translator pass over the pairs: contexts (P, T', 2H), states (P, T', H)."""
+        if self.detach_memory:
+            contexts, states = contexts.detach(), states.detach()
+        return self.memory.write(contexts, states, memory["tokens"], memory["slots"], self.pad)
+
+    def write_target_memory(self, memory: dict) -> Memory:
+        """Keys and values of the CopyNet-style baseline: bidirectional GRU states over the embeddings of Y'."""
+        states = self.target_keys(self.embed(memory["tokens"]), memory["lengths"])
+        return self.write_memory(states, states, memory)
+
+    def memory_query(self, states: Tensor, contexts: Tensor) -> Tensor:
+        return contexts if self.target_keys is None else states
+
+    def output_layer(
+        self, states: Tensor, embeddings: Tensor, contexts: Tensor, read: MemoryRead | None, memory: Memory | None
+    ) -> Tensor:
+        """states (B, T, H), embeddings (B, T, E), contexts (B, T, 2H) -> generator logits (B, T, V)."""
+        if read is not None and self.fusion != "shallow":
+            states = deep_fusion(states, memory.values, read)
+        return self.readout(states, embeddings, contexts, self.output.weight)
+
+    def extra(self, attention: Tensor, read: MemoryRead | None) -> dict:
+        """What goes along with the logits: `copy` is to be mixed in, `read` is what the memory gave, for logs."""
+        copy = None if self.fusion == "deep" else read
+        return {"attn": [attention], "read": read, "copy": copy, "lambda": self.memory.coverage_penalty}
+
+    def forward(
+        self, prev_output_tokens: Tensor, encoder_out: dict | None = None, incremental_state: dict | None = None, **unused
+    ) -> tuple[Tensor, dict]:
+        """Teacher forcing over (B, T), or, given an incremental state, one step for R = B * beam rows.
+
+        Returns:
+            The generator's logits (B, T, V), or (R, 1, V), and `extra`; mix them with `get_normalized_probs`.
+        """
+        annotations, memory = encoder_out["annotations"], encoder_out["memory"]
+        if incremental_state is not None:
+            return self.step(prev_output_tokens[:, -1], annotations, memory, incremental_state)
+        embeddings = self.embed(prev_output_tokens)
+        states, contexts, attention = self.cell(embeddings, annotations)
+        return self.read_out(embeddings, states, contexts, attention, memory)
+
+    def read_out(
+        self, embeddings: Tensor, states: Tensor, contexts: Tensor, attention: Tensor, memory: Memory | None
+    ) -> tuple[Tensor, dict]:
+        """From the translator's pass over B sentences to logits, with the memory read at all steps."""
+        read = None
+        if memory is not None:
+            gate_query = self.memory.gate.query(contexts, states)
+            read = self.memory(self.memory_query(states, contexts), gate_query, memory)
+        return self.output_layer(states, embeddings, contexts, read, memory), self.extra(attention, read)
+
+    def step(
+        self, tokens: Tensor, annotations: Annotations, memory: Memory | None, incremental_state: dict
+    ) -> tuple[Tensor, dict]:
+        """One beam step; tokens (R,). The state is {z (R, H), beta (R, S)}, both reordered with the beam."""
+        rows, sentences = tokens.size(0), annotations.mask.size(0)
+        beam = rows // sentences
+        saved = self.get_incremental_state(incremental_state, "cell")
+        state = saved["state"] if saved else annotations.start.repeat_interleave(beam, dim=0)
+        embeddings = self.embed(tokens)
+        state, context, attention = self.cell.step(self.cell.first_input(embeddings), state, annotations)
+        # from here on a sentence's beam stands where teacher forcing has the steps: (B, beam, ...)
+        states, contexts, embeddings = (x.view(sentences, beam, -1) for x in (state, context, embeddings))
+        read = coverage = None
+        if memory is not None:
+            scores = self.memory.match(self.memory_query(states, contexts), memory)
+            gate_query = self.memory.gate.query(contexts, states)
+            coverage = saved["coverage"].view_as(scores) if saved else torch.zeros_like(scores)
+            weights, gate, coverage = self.memory.step(scores, gate_query, coverage, memory)
+            read = MemoryRead(weights, gate, memory.symbols)
+            coverage = coverage.view(rows, -1)
+        self.set_incremental_state(incremental_state, "cell", {"state": state, "coverage": coverage})
+        logits = self.output_layer(states, embeddings, contexts, read, memory)
+        return logits.view(rows, 1, -1), self.extra(attention.unsqueeze(1), read)
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        saved = self.get_incremental_state(incremental_state, "cell")
+        if saved is not None:
+            saved = {name: None if x is None else x.index_select(0, new_order) for name, x in saved.items()}
+            self.set_incremental_state(incremental_state, "cell", saved)
+
+    def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None) -> Tensor:
+        """The output distribution (B, T, V): the generator's softmax, mixed with the copies (Eq. 6)."""
+        logits, extra = net_output
+        log_p = F.log_softmax(logits, dim=-1, dtype=torch.float32)
+        read = extra["copy"]
+        if read is not None:  # in a beam step the read is (B, beam), the logits (B * beam, 1)
+            if read.gate.numel() != log_p.size(0) * log_p.size(1):
+                raise SegError("The memory's mixture needs whole sentences: leave out --softmax-batch.")
+            log_p = mixture_log_probs(log_p.view(*read.gate.shape, -1), read).view_as(log_p)
+        if not self.training:
+            # fairseq's search turns a NaN silently into -inf. One NaN spoils its whole row, so one column tells; kept on the
+            # device, because looking at it here would be a sync a step.
+            nan = torch.isnan(log_p[..., 0].sum())
+            self._nan = nan if self._nan is None else self._nan | nan
+        return log_p if log_probs else log_p.exp()
+
+    def pop_nan(self) -> Tensor | None:
+        """NaN if any step since the last call gave one, else 0 (a tensor without dimensions); None if there was no step."""
+        nan, self._nan = self._nan, None
+        return None if nan is None else torch.where(nan, float("nan"), 0.0)
+
+    def max_positions(self) -> int:
+        return int(1e6)
+
+
+@register_model("seg_gru", dataclass=SegGRUConfig)
+class SegGRUModel(FairseqEncoderDecoderModel):
+    """Search-engine-guided NMT (Gu et al., AAAI 2018); without retrieved pairs, the plain attention translator."""
+
+    @classmethod
+    def build_model(cls, cfg: SegGRUConfig, task) -> "SegGRUModel":
+        source, target = task.source_dictionary, task.target_dictionary
+        if cfg.share_all_embeddings:
+            if source != target:
+                raise ValueError("--share-all-embeddings needs one dictionary for both sides: fairseq-preprocess --joined-dictionary.")
+            cfg.share_decoder_input_output_embed = True
+        target_embed = _embedding(len(target), cfg.embed_dim, target.pad())
+        source_embed = target_embed if cfg.share_all_embeddings else _embedding(len(source), cfg.embed_dim, source.pad())
+        decoder = SegGRUDecoder(target, cfg, target_embed)
+        return cls(SegGRUEncoder(source, cfg, source_embed, decoder), decoder)
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, memory: dict | None = None, **unused
+    ) -> tuple[Tensor, dict]:
+        """Teacher forcing. Sentences (B rows) and retrieved pairs (P rows) go through the translator in one pass."""
+        encoder, decoder = self.encoder, self.decoder
+        if memory is None or decoder.target_keys is not None:
+            logits, extra = decoder(prev_output_tokens, encoder_out=encoder(src_tokens, src_lengths, memory))
+            if memory is None and self.training:
+                # Distributed training waits for a gradient of every parameter, also of a memory that this batch has not.
+                logits = logits + 0 * sum(p.sum() for p in decoder.memory.parameters())
+            return logits, extra
+        batch, steps, memory_steps = src_tokens.size(0), prev_output_tokens.size(1), memory["tokens"].size(1)
+        annotations = encoder.annotate(
+            _stack_rows(src_tokens, memory["src_tokens"], decoder.pad), torch.cat([src_lengths, memory["src_lengths"]])
+        )
+        embeddings = decoder.embed(_stack_rows(prev_output_tokens, memory["prev_output_tokens"], decoder.pad))
+        states, contexts, attention = decoder.cell(embeddings, annotations)
+        slots = decoder.write_memory(contexts[batch:, :memory_steps], states[batch:, :memory_steps], memory)
+        own = (x[:batch, :steps] for x in (embeddings, states, contexts, attention))
+        return decoder.read_out(*own, slots)
+
+    def get_normalized_probs(self, net_output, log_probs: bool, sample: dict | None = None) -> Tensor:
+        return self.decoder.get_normalized_probs(net_output, log_probs, sample)
+
+    def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
+        """Let a checkpoint continue with another memory: what it lacks of the memory starts fresh, what it has too much goes."""
+        prefix = name + "." if name else ""
+        fresh = self.state_dict()
+        for key in [k for k in state_dict if k.startswith((prefix + "decoder.memory.", prefix + "decoder.target_keys."))]:
+            own = fresh.get(key[len(prefix) :])
+            if own is None or own.shape != state_dict[key].shape:
+                del state_dict[key]
+        missing = [k for k in fresh if k.startswith(("decoder.memory.", "decoder.target_keys.")) and prefix + k not in state_dict]
+        state_dict.update({prefix + k: fresh[k] for k in missing})
+        if missing:
+            logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))
+        super().upgrade_state_dict_named(state_dict, name)
+
+
+@register_model("seg_gru_small", dataclass=SegGRUSmallConfig)
+class SegGRUSmallModel(SegGRUModel):
+    """The same model in sizes for a CPU."""

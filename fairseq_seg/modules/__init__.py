@@ -1,0 +1,1 @@
+"""The model's parts in plain torch: they know nothing of fairseq."""

@@ -1,0 +1,106 @@
+"""The conditional GRU decoder cell: two GRU steps with attention between them.
+
+    s_t = GRU1(emb(y_{t-1}), z_{t-1})
+    c_t = attention(s_t, h)                      (Eq. 2)
+    z_t = GRU2(c_t, s_t)
+
+Nothing here reads the memory: z_t depends on z_{t-1}, y_{t-1} and c_t alone. So the same cell, run over retrieved pairs,
+makes the memory's keys c' and values z'.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import AdditiveAttention
+
+
+class Annotations(NamedTuple):
+    """A batch of encoded source sentences, all that the cell needs to know of them."""
+
+    states: Tensor  # h, (B, S, 2H)
+    projected: Tensor  # W_h h, (B, S, A)
+    mask: Tensor  # (B, S), True at padding
+    start: Tensor  # z_0, (B, H)
+
+    def select(self, index: Tensor) -> "Annotations":
+        """The sentences named by index (B',)."""
+        return Annotations(*(tensor.index_select(0, index) for tensor in self))
+
+
+def gru_update(from_input: Tensor, from_state: Tensor, state: Tensor) -> Tensor:
+    """One GRU step from its two projections (R, 3H) each, in torch's gate order r, u, n; state (R, H) -> (R, H)."""
+    units = state.size(-1)
+    input_gates, input_new = from_input.split([2 * units, units], dim=-1)
+    state_gates, state_new = from_state.split([2 * units, units], dim=-1)
+    reset, update = torch.sigmoid(input_gates + state_gates).chunk(2, dim=-1)
+    new = torch.tanh(torch.addcmul(input_new, reset, state_new))
+    return torch.lerp(new, state, update)  # (1 - u) n + u z
+
+
+class ConditionalGRU(nn.Module):
+    """The decoder's recurrence over embeddings of size E, annotations of size 2H, states of size H."""
+
+    def __init__(self, embedding_size: int, annotation_size: int, units: int, attention_size: int):
+        super().__init__()
+        self.units = units
+        self.start = nn.Linear(annotation_size, units)
+        self.first_input = nn.Linear(embedding_size, 3 * units)
+        self.first_state = nn.Linear(units, 3 * units)
+        self.attention = AdditiveAttention(annotation_size, units, attention_size)
+        self.second_input = nn.Linear(annotation_size, 3 * units)
+        self.second_state = nn.Linear(units, 3 * units)
+
+    def annotate(self, states: Tensor, mask: Tensor) -> Annotations:
+        """Prepare encoder states (B, S, 2H) with their padding mask (B, S) for decoding."""
+        real = (~mask).unsqueeze(-1).type_as(states)
+        mean = (states * real).sum(1) / real.sum(1).clamp(min=1)
+        return Annotations(states, self.attention.project(states), mask, torch.tanh(self.start(mean)))
+
+    def step(self, from_input: Tensor, state: Tensor, annotations: Annotations) -> tuple[Tensor, Tensor, Tensor]:
+        """One step for R = B * beam rows.
+
+        Args:
+            from_input: `first_input(emb(y_{t-1}))`, (R, 3H).
+            state: z_{t-1}, (R, H).
+
+        Returns:
+            z_t (R, H), c_t (R, 2H) and the attention weights (R, S).
+        """
+        intermediate = gru_update(from_input, self.first_state(state), state)
+        context, weights = self.attention(intermediate, annotations.states, annotations.projected, annotations.mask)
+        new_state = gru_update(self.second_input(context), self.second_state(intermediate), intermediate)
+        return new_state, context, weights
+
+    def forward(self, embeddings: Tensor, annotations: Annotations) -> tuple[Tensor, Tensor, Tensor]:
+        """Teacher forcing: run over all steps of embeddings (B, T, E).
+
+        Returns:
+            states z (B, T, H), contexts c (B, T, 2H), attention weights (B, T, S).
+        """
+        from_inputs = self.first_input(embeddings).unbind(1)
+        state = annotations.start
+        steps = []
+        for from_input in from_inputs:
+            state, context, weights = self.step(from_input, state, annotations)
+            steps.append((state, context, weights))
+        states, contexts, weights = (torch.stack(column, dim=1) for column in zip(*steps, strict=True))
+        return states, contexts, weights
+
+
+class Readout(nn.Module):
+    """logits = W_o tanh(W_z z_t + W_y emb(y_{t-1}) + W_c c_t)     (Eq. 1, no maxout)."""
+
+    def __init__(self, units: int, embedding_size: int, annotation_size: int, dropout: float):
+        super().__init__()
+        self.from_state = nn.Linear(units, embedding_size)
+        self.from_embedding = nn.Linear(embedding_size, embedding_size, bias=False)
+        self.from_context = nn.Linear(annotation_size, embedding_size, bias=False)
+        self.dropout = dropout
+
+    def forward(self, state: Tensor, embedding: Tensor, context: Tensor, output: Tensor) -> Tensor:
+        """state (B, T, H), embedding (B, T, E), context (B, T, 2H), output embeddings (V, E) -> logits (B, T, V)."""
+        hidden = torch.tanh(self.from_state(state) + self.from_embedding(embedding) + self.from_context(context))
+        return F.linear(F.dropout(hidden, self.dropout, self.training), output)

@@ -1,0 +1,63 @@
+"""How what was read from the memory enters the output distribution (Eq. 5 and Eq. 6), in log space and fp32."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .memory import MemoryRead
+
+
+def deep_fusion(state: Tensor, values: Tensor, read: MemoryRead) -> Tensor:
+    """zeta z~ + (1 - zeta) z (Eq. 5); state (B, T, H), values z' (B, S, H) -> (B, T, H)."""
+    retrieved = torch.bmm(read.weights.type_as(values), values)
+    return torch.lerp(state, retrieved, torch.sigmoid(read.gate).unsqueeze(-1).type_as(state))
+
+
+def safe_log(p: Tensor) -> Tensor:
+    """log p with log 0 = -inf and a gradient of 0, not NaN, there."""
+    positive = p > 0
+    return torch.where(positive, torch.where(positive, p, 1.0).log(), float("-inf"))
+
+
+def target_log_prob(log_gen: Tensor, read: MemoryRead, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The mixture at the target symbols alone (Eq. 6): no tensor of the size of the vocabulary.
+
+    Args:
+        log_gen: log p_gen(target), fp32, (B, T).
+        target: (B, T).
+
+    Returns:
+        log p(target) and p_copy(target), both (B, T).
+    """
+    same = read.symbols.unsqueeze(1) == target.unsqueeze(2)  # (B, T, S)
+    p_copy = (read.weights * same).sum(-1)
+    log_copy = F.logsigmoid(read.gate) + safe_log(p_copy)
+    return torch.logaddexp(F.logsigmoid(-read.gate) + log_gen, log_copy), p_copy
+
+
+def mixture_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
+    """log p of every symbol (Eq. 6); log_gen (B, T, V) fp32 -> (B, T, V).
+
+    Symbols that no slot holds get log((1 - zeta) p_gen); only the S slot symbols need more than an addition.
+    """
+    generated = log_gen + F.logsigmoid(-read.gate).unsqueeze(-1)
+    symbols = read.symbols.unsqueeze(1).expand_as(read.weights)
+    p_copy = torch.zeros_like(generated).scatter_add(-1, symbols, read.weights).gather(-1, symbols)  # (B, T, S)
+    copied = F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy)
+    # slots of the same symbol carry the same value, so their order does not matter
+    return generated.scatter(-1, symbols, torch.logaddexp(generated.gather(-1, symbols), copied))
+
+
+def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
+    """Sum over the vocabulary of the mixture's log probabilities, for label smoothing; log_gen (B, T, V) -> (B, T).
+
+    Sum of log((1 - zeta) p_gen), plus a correction at the distinct slot symbols; no second tensor of the size (B, T, V).
+    """
+    keep = F.logsigmoid(-read.gate)
+    same = (read.symbols.unsqueeze(1) == read.symbols.unsqueeze(2)).type_as(read.weights)  # (B, S, S)
+    p_copy = torch.bmm(read.weights, same)  # mass of each slot's symbol, (B, T, S)
+    symbols = read.symbols.unsqueeze(1).expand_as(read.weights)
+    generated = log_gen.gather(-1, symbols) + keep.unsqueeze(-1)
+    correction = F.softplus(F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy) - generated)  # log(1 + copied/generated)
+    once = correction / same.sum(1, keepdim=True)  # a symbol in n slots counts n times 1/n
+    return log_gen.sum(-1) + log_gen.size(-1) * keep + once.sum(-1)

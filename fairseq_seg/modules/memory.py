@@ -1,0 +1,127 @@
+"""The key-value memory: one softmax over all target slots of all pairs retrieved for a sentence.
+
+    slot tau = (key c'_tau, value z'_tau, symbol y'_tau), all of the same decoder step on (X', Y')
+    E_t,tau  = c_t M c'_tau - lambda beta_{t-1,tau}                   (Eq. 7)
+    q_t      = softmax_tau(E_t)                                       (Eq. 4)
+    z~_t     = sum_tau q_t,tau z'_tau
+    zeta_t   = sigmoid(f_gate(c_t, z_t, z~_t))
+    beta_t   = beta_{t-1} + q_t zeta_t                                beta_0 = 0
+
+Only the chain beta -> q -> zeta -> beta needs a loop over t. The content scores c_t M c' are one matrix product for all steps,
+and the gate's projection of z~_t is q_t times the projected values, made once a sentence.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Memory(NamedTuple):
+    """The slots of a batch of sentences, S of them a sentence, padded."""
+
+    keys: Tensor  # M c', (B, S, C)
+    gate_values: Tensor  # the gate's projection of z', fp32, (B, S, G)
+    values: Tensor  # z', (B, S, H)
+    symbols: Tensor  # y', (B, S), the padding symbol where there is no slot
+    mask: Tensor  # (B, S), True where there is no slot
+
+    def select(self, index: Tensor) -> "Memory":
+        """The sentences named by index (B',)."""
+        return Memory(*(tensor.index_select(0, index) for tensor in self))
+
+
+class MemoryRead(NamedTuple):
+    """What reading the memory gave at each step."""
+
+    weights: Tensor  # q, fp32, (B, T, S)
+    gate: Tensor  # f_gate before the sigmoid, fp32, -inf where a sentence has no slot, (B, T)
+    symbols: Tensor  # y', (B, S)
+
+
+class Gate(nn.Module):
+    """f_gate(c, z, z~): one tanh hidden layer, or a linear gate where hidden is 0."""
+
+    def __init__(self, context_size: int, units: int, hidden: int, bias: float):
+        super().__init__()
+        width = hidden or 1
+        self.from_context = nn.Linear(context_size, width)
+        self.from_state = nn.Linear(units, width, bias=False)
+        self.from_value = nn.Linear(units, width, bias=False)
+        self.score = nn.Linear(hidden, 1) if hidden else None
+        nn.init.constant_((self.score or self.from_context).bias, bias)
+
+    def query(self, context: Tensor, state: Tensor) -> Tensor:
+        """The part that does not depend on the memory; (..., 2H), (..., H) -> fp32 (..., G)."""
+        return (self.from_context(context) + self.from_state(state)).float()
+
+    def forward(self, query: Tensor, value: Tensor) -> Tensor:
+        """query and the projected z~, both (..., G) -> the gate's logit (...)."""
+        hidden = query + value
+        if self.score is None:
+            return hidden.squeeze(-1)
+        return nn.functional.linear(torch.tanh(hidden), self.score.weight.float(), self.score.bias.float()).squeeze(-1)
+
+
+class KeyValueMemory(nn.Module):
+    """Writes retrieved pairs into slots and reads them, step by step or for all steps at once."""
+
+    def __init__(self, key_size: int, context_size: int, units: int, gate_hidden: int, gate_bias: float, full: bool):
+        super().__init__()
+        self.metric = nn.Parameter(torch.eye(key_size) if full else torch.ones(key_size))  # M
+        self.coverage_penalty = nn.Parameter(torch.zeros(1))  # lambda
+        self.gate = Gate(context_size, units, gate_hidden, gate_bias)
+
+    def write(self, keys: Tensor, values: Tensor, symbols: Tensor, slots: Tensor, pad: int) -> Memory:
+        """Lay the slots of P distinct pairs out by sentence.
+
+        Args:
+            keys: (P, T', C), values: (P, T', H), symbols: (P, T') of the pairs.
+            slots: (B, S), each the flat position pair * T' + step of a slot, -1 where there is none.
+        """
+        mask = slots < 0
+        flat = slots.clamp(min=0).view(-1)
+
+        def lay_out(x: Tensor) -> Tensor:
+            return x.reshape(-1, *x.shape[2:]).index_select(0, flat).view(*slots.shape, *x.shape[2:])
+
+        keys = keys * self.metric if self.metric.dim() == 1 else keys @ self.metric.t()
+        return Memory(
+            keys=lay_out(keys),
+            gate_values=lay_out(self.gate.from_value(values)).float(),
+            values=lay_out(values),
+            symbols=lay_out(symbols).masked_fill(mask, pad),
+            mask=mask,
+        )
+
+    def match(self, query: Tensor, memory: Memory) -> Tensor:
+        """Content scores c_t M c'_tau of Eq. 4; query (B, T, C) -> fp32 (B, T, S), lowest where there is no slot."""
+        scores = torch.bmm(query, memory.keys.transpose(1, 2)).float()
+        return scores.masked_fill(memory.mask.unsqueeze(1), torch.finfo(torch.float32).min)
+
+    def step(self, scores: Tensor, gate_query: Tensor, coverage: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """One step, for one row or a beam of rows a sentence.
+
+        Args:
+            scores: (B, beam, S) content scores, gate_query: (B, beam, G), coverage: beta_{t-1}, (B, beam, S).
+
+        Returns:
+            q_t (B, beam, S), the gate's logit (B, beam) and beta_t (B, beam, S).
+        """
+        penalty = self.coverage_penalty.float()
+        weights = torch.softmax(scores - penalty * coverage, dim=-1)  # Eq. 7, Eq. 4
+        weights = weights.masked_fill(memory.mask.unsqueeze(1), 0.0)  # matters only where a sentence has no slot at all
+        gate = self.gate(gate_query, torch.bmm(weights, memory.gate_values))
+        gate = gate.masked_fill(memory.mask.all(-1, keepdim=True), float("-inf"))
+        return weights, gate, torch.addcmul(coverage, weights, torch.sigmoid(gate).unsqueeze(-1))
+
+    def forward(self, query: Tensor, gate_query: Tensor, memory: Memory) -> MemoryRead:
+        """Read at all T steps of teacher forcing; query (B, T, C), gate_query (B, T, G)."""
+        scores = self.match(query, memory)
+        coverage = torch.zeros_like(scores[:, :1])
+        weights, gates = [], []
+        for score, gate_part in zip(scores.split(1, dim=1), gate_query.split(1, dim=1), strict=True):
+            q, gate, coverage = self.step(score, gate_part, coverage, memory)
+            weights.append(q)
+            gates.append(gate)
+        return MemoryRead(torch.cat(weights, dim=1), torch.cat(gates, dim=1), memory.symbols)

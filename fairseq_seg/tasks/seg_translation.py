@@ -1,0 +1,187 @@
+"""The task `seg_translation`: fairseq's translation task, with retrieved pairs beside every sentence."""
+
+import logging
+import os
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.data import data_utils
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
+from omegaconf import II
+from torch import Tensor
+
+# fairseq imports the tasks and models of a user-dir by itself, the criterions not
+from ..criterions import seg_cross_entropy  # noqa: F401
+from ..data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, keep
+from ..data.binarized import check_whole, load_side, shard_prefixes
+from ..data.pair_memory import PairMemory, limit
+from ..data.seg_dataset import SegDataset
+from ..errors import SegError
+from ..serialization import allow_fairseq_checkpoints
+
+logger = logging.getLogger(__name__)
+allow_fairseq_checkpoints()
+
+
+@dataclass
+class SegTranslationConfig(TranslationConfig):
+    left_pad_source: bool = field(default=False, metadata={"help": "not supported: sentences are padded on the right"})
+    memory_k: int = field(
+        default=2,
+        metadata={"help": "retrieved pairs a sentence; 0 is the plain translator. May differ between training and test"},
+    )
+    memory_select: ChoiceEnum(["topk", "adaptive"]) = field(
+        default="topk",
+        metadata={"help": "the --memory-k most similar pairs, or as many as cover the source's symbols (Alg. 1)"},
+    )
+    memory_min_score: float = field(
+        default=0.0, metadata={"help": "leave out pairs whose fuzzy score (0 to 1) is lower: weak matches can mislead"}
+    )
+    memory_sample_k: bool = field(
+        default=False,
+        metadata={"help": "train each batch with a K drawn from 1 to --memory-k, for a model that is used with many Ks"},
+    )
+    seed: int = II("common.seed")
+
+
+@register_task("seg_translation", dataclass=SegTranslationConfig)
+class SegTranslationTask(TranslationTask):
+    """Translation with a memory of retrieved pairs (Gu et al., AAAI 2018)."""
+
+    cfg: SegTranslationConfig
+
+    @classmethod
+    def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
+        data = utils.split_paths(cfg.data)[0]
+        if not os.path.isdir(data):
+            raise SegError(f"The data folder {data} does not exist: make it with fairseq-preprocess --destdir {data}.")
+        if cfg.left_pad_source or cfg.left_pad_target:
+            raise SegError("seg_translation pads on the right: leave out --left-pad-source and --left-pad-target.")
+        if cfg.memory_k < 0:
+            raise SegError(f"--memory-k {cfg.memory_k} must be 0 or more.")
+        if cfg.source_lang is None or cfg.target_lang is None:
+            cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(data)
+        for side, lang in (("source", cfg.source_lang), ("target", cfg.target_lang)):
+            if lang is None:
+                raise SegError(f"The languages of {data} cannot be inferred: name them with -s and -t.")
+            if not os.path.isfile(os.path.join(data, f"dict.{lang}.txt")):
+                raise SegError(f"{data} holds no dict.{lang}.txt: is {lang} the {side} language, and {data} made by fairseq-preprocess?")
+        return super().setup_task(cfg, **kwargs)
+
+    # ------------------------------------------------------------------ data
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        """Load a split with the memory that seg-attach put beside it, if --memory-k asks for one."""
+        paths = utils.split_paths(self.cfg.data)
+        if split != self.cfg.train_subset:
+            paths = paths[:1]
+        data = paths[(epoch - 1) % len(paths)]
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        for prefix in shard_prefixes(data, split, source, target):
+            check_whole(prefix + source)
+            check_whole(prefix + target)
+        pairs = load_langpair_dataset(
+            data,
+            split,
+            source,
+            self.src_dict,
+            target,
+            self.tgt_dict,
+            combine=combine,
+            dataset_impl=self.cfg.dataset_impl,
+            upsample_primary=self.cfg.upsample_primary,
+            left_pad_source=False,
+            left_pad_target=False,
+            max_source_positions=self.cfg.max_source_positions,
+            max_target_positions=self.cfg.max_target_positions,
+            load_alignments=self.cfg.load_alignments,
+            truncate_source=self.cfg.truncate_source,
+            shuffle=(split != "test"),
+            pad_to_multiple=self.cfg.required_seq_len_multiple,
+        )
+        memory = self.load_memory(data, split, pairs) if self.cfg.memory_k > 0 else None
+        self.datasets[split] = SegDataset.from_pairs(pairs, memory)
+
+    def load_memory(self, data: str, split: str, pairs) -> PairMemory:
+        """The pairs that seg-attach retrieved for a split."""
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        if os.pathsep in self.cfg.data or self.cfg.upsample_primary > 1:
+            raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
+        try:
+            attached = AttachedMemory.load(attached_path(data, split, source, target))
+            home = os.path.join(data, attached.memory_data) if attached.memory_data else data
+            shards = shard_prefixes(home, "train", source, target)
+            memory_source = load_side(shards, source, self.src_dict)
+            memory_target = load_side(shards, target, self.tgt_dict)
+            attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(memory_source, memory_target))
+            starts, ids = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
+        except AttachedError as error:
+            raise SegError(str(error)) from None
+        sizes = np.stack([memory_source.sizes, memory_target.sizes])
+        fits = (sizes[:, ids] <= np.array([self.max_positions()]).T).all(0)
+        starts, ids = keep(starts, ids, fits)
+        logger.info(
+            "memory: K=%s, select=%s, %s | %s: %.2f pairs a sentence, %d sentences without, %d pairs too long",
+            self.cfg.memory_k,
+            self.cfg.memory_select,
+            attached.signature,
+            split,
+            len(ids) / max(len(attached), 1),
+            (np.diff(starts) == 0).sum(),
+            (~fits).sum(),
+        )
+        return PairMemory(starts, ids, memory_source, memory_target, self.tgt_dict.pad(), self.tgt_dict.eos())
+
+    def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> SegDataset:
+        return SegDataset(
+            src_tokens,
+            src_lengths,
+            self.source_dictionary,
+            tgt_dict=self.target_dictionary,
+            left_pad_source=False,
+            constraints=constraints,
+        )
+
+    def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
+        """Training leaves out what is too long; every other sentence is translated, however long it is."""
+        if not ignore_invalid_inputs:
+            return indices
+        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+
+    # ----------------------------------------------------------------- steps
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        memory = sample["net_input"].get("memory")
+        if self.cfg.memory_sample_k and memory is not None:
+            # Drawn here and not in the data loader: its workers live on and never learn of a new epoch.
+            k = random.Random(f"{self.cfg.seed} {update_num}").randint(1, self.cfg.memory_k)
+            sample = {**sample, "net_input": {**sample["net_input"], "memory": limit(memory, k)}}
+        result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        refuse_nan(result[0], sample)
+        return result
+
+    def valid_step(self, sample, model, criterion):
+        result = super().valid_step(sample, model, criterion)
+        refuse_nan(result[0], sample)
+        return result
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        # Without "id": fairseq's diverse beam search takes it for a row of the batch.
+        hypotheses = super().inference_step(
+            generator, models, {k: v for k, v in sample.items() if k != "id"}, prefix_tokens, constraints
+        )
+        for model in models:
+            refuse_nan(model.decoder.pop_nan(), sample)
+        return hypotheses
+
+
+def refuse_nan(x: Tensor | None, sample: dict) -> None:
+    """End with a sentence that names the batch where a loss is NaN, or where decoding saw one."""
+    if x is not None and torch.isnan(x).any():
+        ids = sample["id"].tolist() if "id" in sample else f"of {sample['net_input']['src_tokens'].size(0)} typed sentences"
+        raise SegError(f"NaN in the batch {ids}: lower --lr or --clip-norm, or look at these sentences.")

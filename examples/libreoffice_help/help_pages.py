@@ -35,7 +35,7 @@ def fetch_package(language: str, folder: Path) -> Path:
         if apt.returncode or not packages:
             said = (apt.stderr.strip().splitlines() or ["it said nothing"])[-1].rstrip(".")
             raise SystemExit(
-                f"apt-get could not download {name} ({said}): refresh its lists (apt-get update, as root), or {WAYS_OUT}."
+                f"apt-get could not download {name} ({said}): refresh its lists with apt-get update, or {WAYS_OUT}."
             )
         return packages[0].rename(folder / packages[0].name)
 
@@ -48,7 +48,9 @@ def read_pages(package: Path) -> Iterator[tuple[str, str]]:
         raise SystemExit(f"{package} is not there: --deb takes two Debian packages, English first.")
     with tempfile.TemporaryFile() as unpacked:
         # dpkg-deb knows every compression a Debian package may have; Python's tarfile does not.
-        dpkg = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], stdout=unpacked, stderr=subprocess.PIPE, text=True)
+        dpkg = subprocess.run(
+            ["dpkg-deb", "--fsys-tarfile", package], stdout=unpacked, stderr=subprocess.PIPE, text=True
+        )
         if dpkg.returncode:
             raise SystemExit(f"{package} cannot be unpacked ({dpkg.stderr.strip()}): get it again.")
         unpacked.seek(0)

@@ -1,6 +1,6 @@
 """Say in one sentence what a machine lacks for the set-up; silent where nothing is missing.
 
-Kept to syntax that old Pythons understand, so that they too get the sentence and not a SyntaxError.
+Kept to syntax that old Pythons understand, so that every Python 3 gets the sentence and not a SyntaxError.
 """
 
 import importlib.util

@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 
 if __package__:
-    from fairseq_seg_preprocess.databin import DataBin, DataError
+    from .databin import DataBin
 else:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from databin import DataBin, DataError
+    from databin import DataBin
+
+from fairseq_seg.errors import SegError
 
 CHUNK = 1000
 
@@ -71,7 +73,7 @@ def attach(options: argparse.Namespace) -> None:
     check_dictionaries(data, home)
     splits = [split for split in options.splits.split(",") if split in data.splits()]
     if not splits:
-        raise DataError(f"{data.folder} has none of the splits {options.splits}; it has {', '.join(data.splits())}.")
+        raise SegError(f"{data.folder} has none of the splits {options.splits}; it has {', '.join(data.splits())}.")
 
     source, target = home.pair("train")
     memory_print = fingerprint(source, target)
@@ -92,7 +94,7 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
     """Refuses a memory whose ids mean other symbols."""
     for lang in (data.source_lang, data.target_lang):
         if data.dictionary_path(lang).read_bytes() != home.dictionary_path(lang).read_bytes():
-            raise DataError(
+            raise SegError(
                 f"{home.folder} has another dictionary for {lang} than {data.folder}; binarize it with "
                 "--srcdict and --tgtdict of the latter."
             )
@@ -225,13 +227,8 @@ def summary(split: str, attached, source) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line; what goes wrong ends in one sentence."""
     options = parser().parse_args(arguments)
-    from fairseq_seg.data.attached import AttachedError
-    from fairseq_seg.retrieval.lucene import RetrievalError
-
     try:
         attach(options)
-    except (DataError, AttachedError, RetrievalError) as error:
-        sys.exit(f"seg-attach: {error}")
     except OSError as error:
         sys.exit(f"seg-attach: {error.filename or options.data} cannot be written or read: {error.strerror}.")
     except KeyboardInterrupt:

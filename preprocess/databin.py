@@ -6,11 +6,8 @@ import re
 from itertools import count
 from pathlib import Path
 
+from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.sequences import Sequences
-
-
-class DataError(Exception):
-    """Says in one sentence what is wrong with a data-bin and what to do about it."""
 
 
 class DataBin:
@@ -18,15 +15,15 @@ class DataBin:
 
     def __init__(self, folder: str | Path, source_lang: str | None = None, target_lang: str | None = None):
         if ":" in str(folder) and not Path(folder).exists():
-            raise DataError(f"{folder} names several data-bins; run the command on each of them by itself.")
+            raise SegError(f"{folder} names several data-bins; run the command on each of them by itself.")
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise DataError(f"{folder} is not a folder; give the --destdir of fairseq-preprocess.")
+            raise SegError(f"{folder} is not a folder; give the --destdir of fairseq-preprocess.")
         source, target = self._infer_languages()
         self.source_lang = source_lang or source
         self.target_lang = target_lang or target
         if {self.source_lang, self.target_lang} != {source, target}:
-            raise DataError(
+            raise SegError(
                 f"{folder} holds {source}-{target}, not {self.source_lang}-{self.target_lang}; correct -s and -t."
             )
         self.pair_name = f"{source}-{target}"
@@ -36,7 +33,7 @@ class DataBin:
             match = re.fullmatch(r"\w+\.([^.-]+)-([^.-]+)\.(?:\1|\2)(\.idx|\.bin)?", path.name)
             if match:
                 return match[1], match[2]
-        raise DataError(f"{self.folder} holds no binarized split; run fairseq-preprocess with --destdir first.")
+        raise SegError(f"{self.folder} holds no binarized split; run fairseq-preprocess with --destdir first.")
 
     def splits(self) -> list[str]:
         """Lists train, valid, test and further splits (valid1, test1 ...) that both languages have."""
@@ -48,7 +45,7 @@ class DataBin:
     def pair(self, split: str) -> tuple[Sequences, Sequences]:
         """Reads both sides of a split; train takes in its numbered shards train1, train2 ... as fairseq does."""
         if not self._has(split):
-            raise DataError(f"{self.folder} has no split '{split}'; it has {', '.join(self.splits()) or 'none'}.")
+            raise SegError(f"{self.folder} has no split '{split}'; it has {', '.join(self.splits()) or 'none'}.")
         shards = [split]
         if split == "train":
             for number in count(1):
@@ -59,7 +56,7 @@ class DataBin:
             concatenate([self._read(shard, lang) for shard in shards]) for lang in (self.source_lang, self.target_lang)
         )
         if len(source) != len(target):
-            raise DataError(
+            raise SegError(
                 f"{split} of {self.folder} has {len(source)} source and {len(target)} target sentences; "
                 "run fairseq-preprocess again."
             )
@@ -77,7 +74,7 @@ class DataBin:
         """Names a language's dictionary file."""
         path = self.folder / f"dict.{lang}.txt"
         if not path.is_file():
-            raise DataError(f"{path} is missing; run fairseq-preprocess again.")
+            raise SegError(f"{path} is missing; run fairseq-preprocess again.")
         return path
 
     def _has(self, split: str) -> bool:
@@ -92,7 +89,7 @@ class DataBin:
             pass
         except ValueError as error:
             if "cut off" in str(error):
-                raise DataError(f"{error}; run fairseq-preprocess again.") from None
+                raise SegError(f"{error}; run fairseq-preprocess again.") from None
         return self._read_with_fairseq(prefix, lang)
 
     def _read_with_fairseq(self, prefix: Path, lang: str) -> Sequences:
@@ -101,7 +98,7 @@ class DataBin:
 
         dataset = data_utils.load_indexed_dataset(str(prefix), Dictionary.load(str(self.dictionary_path(lang))))
         if dataset is None:
-            raise DataError(f"{prefix} is missing or unreadable; run fairseq-preprocess again.")
+            raise SegError(f"{prefix} is missing or unreadable; run fairseq-preprocess again.")
         return Sequences.from_rows(dataset[row] for row in range(len(dataset)))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.select import choose
 from fairseq_seg.retrieval.sequences import Sequences
 
@@ -17,7 +18,7 @@ MAGIC = b"SEGMEM1\n"
 ROW_BLOCK = 4096
 
 
-class AttachedError(Exception):
+class AttachedError(SegError):
     """Says in one sentence why an attached file cannot be used and what to do about it."""
 
 

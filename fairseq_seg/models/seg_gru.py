@@ -215,7 +215,8 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         saved = self.get_incremental_state(incremental_state, "cell")
         state = saved["state"] if saved else annotations.start.repeat_interleave(beam, dim=0)
         embeddings = self.embed(tokens)
-        state, context, attention = self.cell.step(self.cell.first_input(embeddings), state, annotations)
+        from_input = self.cell.first_input(embeddings)
+        state, context, attention = self.cell.step(from_input, state, annotations, self.cell.plain(annotations))
         # from here on a sentence's beam stands where teacher forcing has the steps: (B, beam, ...)
         states, contexts, embeddings = (x.view(sentences, beam, -1) for x in (state, context, embeddings))
         read = coverage = None

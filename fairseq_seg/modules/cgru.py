@@ -8,6 +8,7 @@ Nothing here reads the memory: z_t depends on z_{t-1}, y_{t-1} and c_t alone. So
 makes the memory's keys c' and values z'.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import AdditiveAttention
+from .loop import LoopMatrix, begin_loop
 
 
 class Annotations(NamedTuple):
@@ -28,6 +30,16 @@ class Annotations(NamedTuple):
     def select(self, index: Tensor) -> "Annotations":
         """The sentences named by index (B',)."""
         return Annotations(*(tensor.index_select(0, index) for tensor in self))
+
+
+class Maps(NamedTuple):
+    """The products of a decoder step with something that is the same at all steps."""
+
+    first_state: Callable[[Tensor], Tensor]  # (R, H) -> (R, 3H)
+    query: Callable[[Tensor], Tensor]  # W_s s, (R, H) -> (R, A)
+    context: Callable[[Tensor], Tensor]  # weights (B, beam, S) -> sum_tau alpha_tau h_tau, (B, beam, 2H)
+    second_input: Callable[[Tensor], Tensor]  # (R, 2H) -> (R, 3H)
+    second_state: Callable[[Tensor], Tensor]  # (R, H) -> (R, 3H)
 
 
 def gru_update(from_input: Tensor, from_state: Tensor, state: Tensor) -> Tensor:
@@ -59,20 +71,43 @@ class ConditionalGRU(nn.Module):
         mean = (states * real).sum(1) / real.sum(1).clamp(min=1)
         return Annotations(states, self.attention.project(states), mask, torch.tanh(self.start(mean)))
 
-    def step(self, from_input: Tensor, state: Tensor, annotations: Annotations) -> tuple[Tensor, Tensor, Tensor]:
-        """One step for R = B * beam rows.
+    def plain(self, annotations: Annotations) -> Maps:
+        """The matrices of a step, for decoding step by step."""
+        return Maps(
+            self.first_state,
+            self.attention.query_proj,
+            lambda weights: torch.bmm(weights, annotations.states),
+            self.second_input,
+            self.second_state,
+        )
+
+    def looped(self, annotations: Annotations) -> tuple[Maps, Tensor]:
+        """The same matrices for teacher forcing over all steps, and the first state of that loop."""
+        matrices = [
+            LoopMatrix(linear.weight.t(), linear.bias)
+            for linear in (self.first_state, self.attention.query_proj, self.second_input, self.second_state)
+        ]
+        matrices.insert(2, LoopMatrix(annotations.states))
+        return Maps(*matrices), begin_loop(annotations.start, matrices)
+
+    def step(
+        self, from_input: Tensor, state: Tensor, annotations: Annotations, maps: Maps
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """One step for R = B * beam rows, those of a sentence next to each other.
 
         Args:
             from_input: `first_input(emb(y_{t-1}))`, (R, 3H).
             state: z_{t-1}, (R, H).
+            maps: `plain` or `looped`.
 
         Returns:
             z_t (R, H), c_t (R, 2H) and the attention weights (R, S).
         """
-        intermediate = gru_update(from_input, self.first_state(state), state)
-        context, weights = self.attention(intermediate, annotations.states, annotations.projected, annotations.mask)
-        new_state = gru_update(self.second_input(context), self.second_state(intermediate), intermediate)
-        return new_state, context, weights
+        intermediate = gru_update(from_input, maps.first_state(state), state)
+        weights = self.attention(maps.query(intermediate), annotations.projected, annotations.mask)
+        context = maps.context(weights).view(state.size(0), -1)  # Eq. 2
+        new_state = gru_update(maps.second_input(context), maps.second_state(intermediate), intermediate)
+        return new_state, context, weights.view(state.size(0), -1)
 
     def forward(self, embeddings: Tensor, annotations: Annotations) -> tuple[Tensor, Tensor, Tensor]:
         """Teacher forcing: run over all steps of embeddings (B, T, E).
@@ -80,11 +115,12 @@ class ConditionalGRU(nn.Module):
         Returns:
             states z (B, T, H), contexts c (B, T, 2H), attention weights (B, T, S).
         """
-        from_inputs = self.first_input(embeddings).unbind(1)
-        state = annotations.start
+        # What one loop over plain matrices would give too; under autocast torch has to see the products itself.
+        fast = torch.is_grad_enabled() and not torch.is_autocast_enabled(embeddings.device.type)
+        maps, state = self.looped(annotations) if fast else (self.plain(annotations), annotations.start)
         steps = []
-        for from_input in from_inputs:
-            state, context, weights = self.step(from_input, state, annotations)
+        for from_input in self.first_input(embeddings).unbind(1):
+            state, context, weights = self.step(from_input, state, annotations, maps)
             steps.append((state, context, weights))
         states, contexts, weights = (torch.stack(column, dim=1) for column in zip(*steps, strict=True))
         return states, contexts, weights

@@ -4,5 +4,5 @@
 class SegError(SystemExit):
     """Bad input, said in one sentence: what is wrong, where, and what to do next.
 
-    Left alone, it ends a command with that sentence and exit code 1, without a traceback; in Python it can be caught by name.
+    Left alone, it ends a command with that sentence and exit code 1, without a traceback; in Python it can be caught.
     """

@@ -1,7 +1,7 @@
 """Loads fairseq checkpoints under current torch with its protection left on.
 
-torch >= 2.6 unpickles a checkpoint only if every class in it is on a list. A fairseq checkpoint holds a handful of harmless
-ones besides tensors; exactly these are listed here.
+torch >= 2.6 unpickles a checkpoint only if every class in it is on a list. A fairseq checkpoint holds a handful of
+harmless ones besides tensors; exactly these are listed here.
 """
 
 import argparse

@@ -18,7 +18,8 @@ from ..modules.fusion import sum_log_probs, target_log_prob
 @dataclass
 class SegCrossEntropyConfig(FairseqDataclass):
     label_smoothing: float = field(
-        default=0.0, metadata={"help": "share of the probability spread over the vocabulary, on the mixture; 0: none, as the paper"}
+        default=0.0,
+        metadata={"help": "share of the probability spread over the vocabulary, on the mixture; 0: none, as the paper"},
     )
     sentence_avg: bool = II("optimization.sentence_avg")
 

@@ -43,7 +43,7 @@ class PairMemory:
         return self.ids[start : start + self.counts[index]]
 
     def num_tokens(self, indices: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """What an example and its memory take of a batch: (1 + pairs) x longest row; own (N',) is the example's length."""
+        """What an example and its memory take of a batch: (1 + pairs) x longest row; own (N',) is its length."""
         counts = self.counts[indices]
         last = np.maximum(self.starts[indices] + counts - 1, 0)
         longest = self.longest[last] if len(self.longest) else np.zeros_like(own)
@@ -60,12 +60,12 @@ class PairMemory:
             self.counts[indices[over]] -= 1
 
     def collate(self, rows: Sequence[Sequence[int]]) -> Memory | None:
-        """Lay the memories of a batch out; each distinct pair stands once, whoever shares it. None where there is no pair.
+        """Lay the memories of a batch out, each distinct pair once, whoever shares it; None where there is no pair.
 
         Returns:
-            src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'), tokens (P, T'), lengths (P,): the distinct pairs,
-            lowest rank first. slots (B, S): for each sentence its slots, pair * T' + step, -1 where it has no more;
-            ranks (B, S): the rank of each slot's pair. Rows of a sentence are in rank order.
+            The distinct pairs, lowest rank first: src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'),
+            tokens (P, T'), lengths (P,). For each sentence its slots in rank order: slots (B, S), pair * T' + step,
+            -1 where it has no more; ranks (B, S), the rank of each slot's pair.
         """
         place: dict[int, int] = {}
         for rank in range(max((len(row) for row in rows), default=0)):
@@ -79,7 +79,12 @@ class PairMemory:
         tokens = data_utils.collate_tokens(targets, self.pad)
         lengths = np.array([len(target) for target in targets])
         width = tokens.size(1)
-        slots = [np.concatenate([np.zeros(0, int), *(place[int(p)] * width + np.arange(lengths[place[int(p)]]) for p in row)]) for row in rows]
+        slots = [
+            np.concatenate(
+                [np.zeros(0, int), *(place[int(p)] * width + np.arange(lengths[place[int(p)]]) for p in row)]
+            )
+            for row in rows
+        ]
         ranks = [np.repeat(np.arange(len(row)), lengths[[place[int(p)] for p in row]]) for row in rows]
         return {
             "src_tokens": data_utils.collate_tokens(sources, self.pad),

@@ -60,7 +60,7 @@ class SegDataset(LanguagePairDataset):
         return own if self.memory is None else self.memory.num_tokens(indices, own)
 
     def batch_by_size(self, indices, max_tokens=None, max_sentences=None, required_batch_size_multiple=1) -> list:
-        """Batch all of `indices`: a memory that does not fit --max-tokens gets shorter, a sentence that does not stands alone.
+        """Batch all of `indices`; what does not fit --max-tokens loses retrieved pairs, and at the worst stands alone.
 
         fairseq's own would drop the last batch where its size is no multiple of --required-batch-size-multiple.
         """

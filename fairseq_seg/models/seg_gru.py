@@ -24,7 +24,9 @@ class SegGRUConfig(FairseqDataclass):
 
     hidden_size: int = field(default=1024, metadata={"help": "GRU units, of each encoder direction and of the decoder"})
     embed_dim: int = field(default=512, metadata={"help": "size of the symbol embeddings and of the readout"})
-    attention_size: int = field(default=0, metadata={"help": "hidden size of the attention network; 0: as --hidden-size"})
+    attention_size: int = field(
+        default=0, metadata={"help": "hidden size of the attention network; 0: as --hidden-size"}
+    )
     dropout: float = field(default=0.0, metadata={"help": "dropout on the readout, the layer below the vocabulary"})
     share_decoder_input_output_embed: bool = field(
         default=False, metadata={"help": "one matrix for the target embeddings and the output layer: fewer parameters"}
@@ -39,16 +41,18 @@ class SegGRUConfig(FairseqDataclass):
     memory_keys: ChoiceEnum(["context", "target"]) = field(
         default="context",
         metadata={
-            "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), or a "
-            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
+            "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), or "
+            "a bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
         },
     )
     memory_match: ChoiceEnum(["diagonal", "full"]) = field(
-        default="diagonal", metadata={"help": "the matrix M that compares a context with the keys (Eq. 4); target keys: full"}
+        default="diagonal",
+        metadata={"help": "the matrix M that compares a context with the keys (Eq. 4); target keys: full"},
     )
     gate_hidden: int = field(default=512, metadata={"help": "hidden size of the copy gate; 0: a linear gate"})
     gate_bias: float = field(
-        default=0.0, metadata={"help": "initial bias of the copy gate: below 0 it starts closed, and trusts the memory later"}
+        default=0.0,
+        metadata={"help": "initial bias of the copy gate: below 0 it starts closed, and trusts the memory later"},
     )
     detach_memory: bool = field(
         default=False, metadata={"help": "no gradient through the memory's keys and values: cheaper, not the paper's"}
@@ -85,8 +89,8 @@ class SegGRUEncoder(FairseqEncoder):
         super().__init__(dictionary)
         self.embed = embed
         self.gru = BiGRU(cfg.embed_dim, cfg.hidden_size)
-        # The decoder's cell prepares the annotations and makes the memory's keys. It is registered with the model, not here
-        # again: a tuple hides it from nn.Module.
+        # The decoder's cell prepares the annotations and makes the memory's keys. It is registered with the model, not
+        # here again: a tuple hides it from nn.Module.
         self._decoder = (decoder,)
 
     def annotate(self, tokens: Tensor, lengths: Tensor) -> Annotations:
@@ -138,7 +142,9 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         self.detach_memory = cfg.detach_memory
         self.cell = ConditionalGRU(cfg.embed_dim, annotation_size, units, cfg.attention_size or units)
         self.readout = Readout(units, cfg.embed_dim, annotation_size, cfg.dropout)
-        self.output = embed if cfg.share_decoder_input_output_embed else _embedding(len(dictionary), cfg.embed_dim, self.pad)
+        self.output = (
+            embed if cfg.share_decoder_input_output_embed else _embedding(len(dictionary), cfg.embed_dim, self.pad)
+        )
         # The states of the CopyNet-style baseline stand in for both c' and z', so they have the size of z.
         self.target_keys = BiGRU(cfg.embed_dim, units // 2) if cfg.memory_keys == "target" else None
         self.memory = KeyValueMemory(
@@ -182,7 +188,11 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         return {"attn": [attention], "read": read, "copy": copy, "lambda": self.memory.coverage_penalty}
 
     def forward(
-        self, prev_output_tokens: Tensor, encoder_out: dict | None = None, incremental_state: dict | None = None, **unused
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict | None = None,
+        incremental_state: dict | None = None,
+        **unused,
     ) -> tuple[Tensor, dict]:
         """Teacher forcing over (B, T), or, given an incremental state, one step for R = B * beam rows.
 
@@ -237,7 +247,9 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
             saved = {name: None if x is None else x.index_select(0, new_order) for name, x in saved.items()}
             self.set_incremental_state(incremental_state, "cell", saved)
 
-    def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None) -> Tensor:
+    def get_normalized_probs(
+        self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None
+    ) -> Tensor:
         """The output distribution (B, T, V): the generator's softmax, mixed with the copies (Eq. 6)."""
         logits, extra = net_output
         log_p = F.log_softmax(logits, dim=-1, dtype=torch.float32)
@@ -247,14 +259,14 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
                 raise SegError("The memory's mixture needs whole sentences: leave out --softmax-batch.")
             log_p = mixture_log_probs(log_p.view(*read.gate.shape, -1), read).view_as(log_p)
         if not self.training:
-            # fairseq's search turns a NaN silently into -inf. One NaN spoils its whole row, so one column tells; kept on the
-            # device, because looking at it here would be a sync a step.
+            # fairseq's search turns a NaN silently into -inf. One NaN spoils its whole row, so one column tells; kept
+            # on the device, because looking at it here would be a sync a step.
             nan = torch.isnan(log_p[..., 0].sum())
             self._nan = nan if self._nan is None else self._nan | nan
         return log_p if log_probs else log_p.exp()
 
     def pop_nan(self) -> Tensor | None:
-        """NaN if any step since the last call gave one, else 0 (a tensor without dimensions); None if there was no step."""
+        """NaN if any step since the last call gave one, else 0, as a tensor (); None if there was no step."""
         nan, self._nan = self._nan, None
         return None if nan is None else torch.where(nan, float("nan"), 0.0)
 
@@ -271,10 +283,14 @@ class SegGRUModel(FairseqEncoderDecoderModel):
         source, target = task.source_dictionary, task.target_dictionary
         if cfg.share_all_embeddings:
             if source != target:
-                raise ValueError("--share-all-embeddings needs one dictionary for both sides: fairseq-preprocess --joined-dictionary.")
+                raise SegError(
+                    "--share-all-embeddings needs one dictionary for both: fairseq-preprocess --joined-dictionary."
+                )
             cfg.share_decoder_input_output_embed = True
         target_embed = _embedding(len(target), cfg.embed_dim, target.pad())
-        source_embed = target_embed if cfg.share_all_embeddings else _embedding(len(source), cfg.embed_dim, source.pad())
+        source_embed = (
+            target_embed if cfg.share_all_embeddings else _embedding(len(source), cfg.embed_dim, source.pad())
+        )
         decoder = SegGRUDecoder(target, cfg, target_embed)
         return cls(SegGRUEncoder(source, cfg, source_embed, decoder), decoder)
 
@@ -286,7 +302,7 @@ class SegGRUModel(FairseqEncoderDecoderModel):
         if memory is None or decoder.target_keys is not None:
             logits, extra = decoder(prev_output_tokens, encoder_out=encoder(src_tokens, src_lengths, memory))
             if memory is None and self.training:
-                # Distributed training waits for a gradient of every parameter, also of a memory that this batch has not.
+                # Distributed training waits for a gradient of every parameter, also of the memory this batch has not.
                 logits = logits + 0 * sum(p.sum() for p in decoder.memory.parameters())
             return logits, extra
         batch, steps, memory_steps = src_tokens.size(0), prev_output_tokens.size(1), memory["tokens"].size(1)
@@ -303,15 +319,21 @@ class SegGRUModel(FairseqEncoderDecoderModel):
         return self.decoder.get_normalized_probs(net_output, log_probs, sample)
 
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
-        """Let a checkpoint continue with another memory: what it lacks of the memory starts fresh, what it has too much goes."""
-        prefix = name + "." if name else ""
+        """Let a checkpoint continue with another memory: what it lacks of the memory starts fresh, the rest goes."""
         fresh = self.state_dict()
-        for key in [k for k in state_dict if k.startswith((prefix + "decoder.memory.", prefix + "decoder.target_keys."))]:
-            own = fresh.get(key[len(prefix) :])
-            if own is None or own.shape != state_dict[key].shape:
+        for side, key in (("source", "encoder.embed.weight"), ("target", "decoder.embed.weight")):
+            saved = state_dict[key].size(0) if key in state_dict else fresh[key].size(0)
+            if saved != fresh[key].size(0):
+                raise SegError(
+                    f"The checkpoint has {saved} {side} symbols and the data folder's dictionary {fresh[key].size(0)}: "
+                    "binarize with the dictionaries it was trained with (fairseq-preprocess --srcdict, --tgtdict)."
+                )
+        memory = ("decoder.memory.", "decoder.target_keys.")
+        for key in [key for key in state_dict if key.startswith(memory)]:
+            if key not in fresh or fresh[key].shape != state_dict[key].shape:
                 del state_dict[key]
-        missing = [k for k in fresh if k.startswith(("decoder.memory.", "decoder.target_keys.")) and prefix + k not in state_dict]
-        state_dict.update({prefix + k: fresh[k] for k in missing})
+        missing = [key for key in fresh if key.startswith(memory) and key not in state_dict]
+        state_dict.update({key: fresh[key] for key in missing})
         if missing:
             logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))
         super().upgrade_state_dict_named(state_dict, name)

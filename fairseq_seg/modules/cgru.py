@@ -4,8 +4,8 @@
     c_t = attention(s_t, h)                      (Eq. 2)
     z_t = GRU2(c_t, s_t)
 
-Nothing here reads the memory: z_t depends on z_{t-1}, y_{t-1} and c_t alone. So the same cell, run over retrieved pairs,
-makes the memory's keys c' and values z'.
+Nothing here reads the memory: z_t depends on z_{t-1}, y_{t-1} and c_t alone. So the same cell, run over retrieved
+pairs, makes the memory's keys c' and values z'.
 """
 
 from collections.abc import Callable

@@ -51,13 +51,15 @@ def mixture_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
 def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
     """Sum over the vocabulary of the mixture's log probabilities, for label smoothing; log_gen (B, T, V) -> (B, T).
 
-    Sum of log((1 - zeta) p_gen), plus a correction at the distinct slot symbols; no second tensor of the size (B, T, V).
+    Sum of log((1 - zeta) p_gen), plus a correction at the distinct slot symbols; no second tensor of size (B, T, V).
     """
     keep = F.logsigmoid(-read.gate)
     same = (read.symbols.unsqueeze(1) == read.symbols.unsqueeze(2)).type_as(read.weights)  # (B, S, S)
     p_copy = torch.bmm(read.weights, same)  # mass of each slot's symbol, (B, T, S)
     symbols = read.symbols.unsqueeze(1).expand_as(read.weights)
     generated = log_gen.gather(-1, symbols) + keep.unsqueeze(-1)
-    correction = F.softplus(F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy) - generated)  # log(1 + copied/generated)
+    correction = F.softplus(
+        F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy) - generated
+    )  # log(1 + copied/generated)
     once = correction / same.sum(1, keepdim=True)  # a symbol in n slots counts n times 1/n
     return log_gen.sum(-1) + log_gen.size(-1) * keep + once.sum(-1)

@@ -1,7 +1,7 @@
 """Matrices that a recurrence multiplies with at every step, with their gradients made once, after the loop.
 
-Autograd would make the gradient of such a matrix step by step: T thin products, each as large as the matrix, and T sums. The
-steps' inputs and output gradients, put side by side, give it in one product: sum_t x_t' g_t = [x_1; ..; x_T]' [g_1; ..; g_T].
+Autograd would make the gradient of such a matrix step by step: T thin products, each as large as the matrix, and sums.
+The steps' inputs and output gradients below each other give it in one: sum_t x_t' g_t = [x_1; ..; x_T]' [g_1; ..; g_T].
 """
 
 import torch

@@ -7,8 +7,8 @@
     zeta_t   = sigmoid(f_gate(c_t, z_t, z~_t))
     beta_t   = beta_{t-1} + q_t zeta_t                                beta_0 = 0
 
-Only the chain beta -> q -> zeta -> beta needs a loop over t. The content scores c_t M c' are one matrix product for all steps,
-and the gate's projection of z~_t is q_t times the projected values, made once a sentence.
+Only the chain beta -> q -> zeta -> beta needs a loop over t. The content scores c_t M c' are one matrix product for all
+steps, and the gate's projection of z~_t is q_t times the projected values, made once a sentence.
 """
 
 from typing import NamedTuple
@@ -99,7 +99,9 @@ class KeyValueMemory(nn.Module):
         scores = torch.bmm(query, memory.keys.transpose(1, 2)).float()
         return scores.masked_fill(memory.mask.unsqueeze(1), torch.finfo(torch.float32).min)
 
-    def step(self, scores: Tensor, gate_query: Tensor, coverage: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def step(
+        self, scores: Tensor, gate_query: Tensor, coverage: Tensor, memory: Memory
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """One step, for one row or a beam of rows a sentence.
 
         Args:

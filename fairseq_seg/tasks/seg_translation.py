@@ -33,7 +33,9 @@ class SegTranslationConfig(TranslationConfig):
     left_pad_source: bool = field(default=False, metadata={"help": "not supported: sentences are padded on the right"})
     memory_k: int = field(
         default=2,
-        metadata={"help": "retrieved pairs a sentence; 0 is the plain translator. May differ between training and test"},
+        metadata={
+            "help": "retrieved pairs a sentence; 0 is the plain translator. May differ between training and test"
+        },
     )
     memory_select: ChoiceEnum(["topk", "adaptive"]) = field(
         default="topk",
@@ -44,7 +46,9 @@ class SegTranslationConfig(TranslationConfig):
     )
     memory_sample_k: bool = field(
         default=False,
-        metadata={"help": "train each batch with a K drawn from 1 to --memory-k, for a model that is used with many Ks"},
+        metadata={
+            "help": "train each batch with a K drawn from 1 to --memory-k, for a model that is used with many Ks"
+        },
     )
     seed: int = II("common.seed")
 
@@ -70,7 +74,9 @@ class SegTranslationTask(TranslationTask):
             if lang is None:
                 raise SegError(f"The languages of {data} cannot be inferred: name them with -s and -t.")
             if not os.path.isfile(os.path.join(data, f"dict.{lang}.txt")):
-                raise SegError(f"{data} holds no dict.{lang}.txt: is {lang} the {side} language, and {data} made by fairseq-preprocess?")
+                raise SegError(
+                    f"{data} holds no dict.{lang}.txt: is {lang} the {side} language, and was fairseq-preprocess run?"
+                )
         return super().setup_task(cfg, **kwargs)
 
     # ------------------------------------------------------------------ data
@@ -183,5 +189,9 @@ class SegTranslationTask(TranslationTask):
 def refuse_nan(x: Tensor | None, sample: dict) -> None:
     """End with a sentence that names the batch where a loss is NaN, or where decoding saw one."""
     if x is not None and torch.isnan(x).any():
-        ids = sample["id"].tolist() if "id" in sample else f"of {sample['net_input']['src_tokens'].size(0)} typed sentences"
+        ids = (
+            sample["id"].tolist()
+            if "id" in sample
+            else f"of {sample['net_input']['src_tokens'].size(0)} typed sentences"
+        )
         raise SegError(f"NaN in the batch {ids}: lower --lr or --clip-norm, or look at these sentences.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
+from omegaconf import II
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -57,6 +58,7 @@ class SegGRUConfig(FairseqDataclass):
     detach_memory: bool = field(
         default=False, metadata={"help": "no gradient through the memory's keys and values: cheaper, not the paper's"}
     )
+    memory_k: int = II("task.memory_k")  # a checkpoint remembers what it was trained with
 
 
 @dataclass
@@ -287,6 +289,11 @@ class SegGRUModel(FairseqEncoderDecoderModel):
                     "--share-all-embeddings needs one dictionary for both: fairseq-preprocess --joined-dictionary."
                 )
             cfg.share_decoder_input_output_embed = True
+        if cfg.memory_k == 0 and task.cfg.memory_k > 0:
+            logger.warning(
+                "the checkpoint was trained without memory, so its copy gate means nothing: use --memory-k 0, or "
+                "continue its training with a memory (fairseq-train --finetune-from-model)"
+            )
         target_embed = _embedding(len(target), cfg.embed_dim, target.pad())
         source_embed = (
             target_embed if cfg.share_all_embeddings else _embedding(len(source), cfg.embed_dim, source.pad())

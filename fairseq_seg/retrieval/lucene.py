@@ -80,11 +80,24 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
 
     ``identity`` says what was indexed (see `LuceneIndex`). The folder appears whole or not at all.
     """
-    java, cast = start_java()
+    start_java()
     partial = folder.with_name(folder.name + ".part")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    partial.mkdir()
+    try:
+        write_documents(partial, texts)
+        (partial / "identity.json").write_text(json.dumps(identity, sort_keys=True) + "\n", encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    except java_error() as error:
+        raise SegError(f"Lucene could not write its index to {folder}: {first_line(error)}.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
+
+def write_documents(folder: Path, texts: Iterable[str]) -> None:
+    """Writes a Lucene index of one segment."""
+    java, cast = start_java()
     settings = java("org.apache.lucene.index.IndexWriterConfig")(
         java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
     )
@@ -97,25 +110,38 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
     kind.setTokenized(True)
     kind.setIndexOptions(java("org.apache.lucene.index.IndexOptions").DOCS_AND_FREQS)
     kind.freeze()
-
-    directory = open_directory(java, partial)
-    writer = java("org.apache.lucene.index.IndexWriter")(directory, settings)
     # Of the many constructors, the cast tells the bridge to take the one for text.
     field = java("org.apache.lucene.document.Field")(
         FIELD, cast("java.lang.CharSequence", java("java.lang.String")("")), kind
     )
     document = java("org.apache.lucene.document.Document")()
     document.add(field)
-    for text in texts:
-        field.setStringValue(text)
-        writer.addDocument(document)
-    writer.forceMerge(1)
-    writer.close()
-    directory.close()
 
-    (partial / "identity.json").write_text(json.dumps(identity, sort_keys=True) + "\n", encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    directory = open_directory(java, folder)
+    writer = java("org.apache.lucene.index.IndexWriter")(directory, settings)
+    try:
+        for text in texts:
+            field.setStringValue(text)
+            writer.addDocument(document)
+        writer.forceMerge(1)
+        writer.close()
+    except BaseException:
+        writer.rollback()  # also gives its lock free
+        raise
+    finally:
+        directory.close()
+
+
+def java_error() -> type[Exception]:
+    """The exception that stands for any Java exception."""
+    from jnius import JavaException
+
+    return JavaException
+
+
+def first_line(error: Exception) -> str:
+    """What a Java exception says, without its trace."""
+    return str(error).splitlines()[0].removeprefix("JVM exception occurred: ")
 
 
 def open_directory(java: Callable, folder: Path):

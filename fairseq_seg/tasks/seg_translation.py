@@ -17,7 +17,7 @@ from torch import Tensor
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from ..criterions import seg_cross_entropy  # noqa: F401
-from ..data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, keep
+from ..data.attached import AttachedMemory, attached_path, fingerprint, keep
 from ..data.binarized import check_whole, load_side, shard_prefixes
 from ..data.pair_memory import PairMemory, limit
 from ..data.seg_dataset import SegDataset
@@ -118,16 +118,13 @@ class SegTranslationTask(TranslationTask):
         source, target = self.cfg.source_lang, self.cfg.target_lang
         if os.pathsep in self.cfg.data or self.cfg.upsample_primary > 1:
             raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
-        try:
-            attached = AttachedMemory.load(attached_path(data, split, source, target))
-            home = os.path.join(data, attached.memory_data) if attached.memory_data else data
-            shards = shard_prefixes(home, "train", source, target)
-            memory_source = load_side(shards, source, self.src_dict)
-            memory_target = load_side(shards, target, self.tgt_dict)
-            attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(memory_source, memory_target))
-            starts, ids = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
-        except AttachedError as error:
-            raise SegError(str(error)) from None
+        attached = AttachedMemory.load(attached_path(data, split, source, target))
+        home = os.path.join(data, attached.memory_data) if attached.memory_data else data
+        shards = shard_prefixes(home, "train", source, target)
+        memory_source = load_side(shards, source, self.src_dict)
+        memory_target = load_side(shards, target, self.tgt_dict)
+        attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(memory_source, memory_target))
+        starts, ids = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
         sizes = np.stack([memory_source.sizes, memory_target.sizes])
         fits = (sizes[:, ids] <= np.array([self.max_positions()]).T).all(0)
         starts, ids = keep(starts, ids, fits)

@@ -52,14 +52,14 @@ train=(fairseq-train "$work/data-bin" -s en -t fr --user-dir fairseq_seg --task 
   --criterion seg_cross_entropy --optimizer adam --lr 0.001 --clip-norm 1.0 --batch-size 32 --max-update "$UPDATES"
   --no-epoch-checkpoints --save-interval-updates 250 --keep-interval-updates 1 --seed 1)
 if [ ! -e "$work/train-nmt.finished" ]; then
-  printf '\n$ %s\n' "${train[*]} --memory-k 0 --save-dir $work/nmt > $work/nmt.log &" >&2
-  "${train[@]}" --memory-k 0 --save-dir "$work/nmt" >"$work/nmt.log" 2>&1 &
+  printf '\n$ %s\n' "${train[*]} --memory-k 0 --save-dir $work/nmt > $work/train-nmt.log &" >&2
+  "${train[@]}" --memory-k 0 --save-dir "$work/nmt" >"$work/train-nmt.log" 2>&1 &
   nmt=$!
 fi
 once train-seg "${train[@]}" --memory-k 1 --save-dir "$work/seg"
 if [ -n "${nmt:-}" ]; then
-  echo "Waiting for the plain translator ($work/nmt.log)." >&2
-  wait "$nmt" || { echo "Training the plain translator failed: the reason is at the end of $work/nmt.log." >&2; exit 1; }
+  echo "Waiting for the plain translator ($work/train-nmt.log)." >&2
+  wait "$nmt" || { echo "Training the plain translator failed: the reason is at the end of $work/train-nmt.log." >&2; exit 1; }
   touch "$work/train-nmt.finished"
 fi
 
@@ -67,8 +67,8 @@ fi
 translate() { # NAME CHECKPOINT K: write NAME.fr.
   [ -e "$work/$1.fr" ] && return
   run fairseq-generate "$work/data-bin" -s en -t fr --user-dir fairseq_seg --task seg_translation \
-    --path "$2/checkpoint_best.pt" --memory-k "$3" --beam 5 --batch-size 32 --remove-bpe sentencepiece >"$work/$1.log"
-  grep ^H- "$work/$1.log" | cut -c3- | sort -n | cut -f3- >"$work/$1.fr.part"
+    --path "$2/checkpoint_best.pt" --memory-k "$3" --beam 5 --batch-size 32 --remove-bpe sentencepiece >"$work/$1.generated"
+  grep ^H- "$work/$1.generated" | cut -c3- | sort -n | cut -f3- >"$work/$1.fr.part"
   mv "$work/$1.fr.part" "$work/$1.fr"
 }
 translate nmt "$work/nmt" 0

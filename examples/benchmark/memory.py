@@ -1,0 +1,129 @@
+"""Cost of K retrieved pairs a sentence in training, decoding and peak memory, beside the plain translator.
+
+Every sentence has K pairs of its own, as long as itself: no pair is shared, which is the most work a memory can make.
+Times are taken as in translator.py; the peak is that of a fresh process for each figure.
+"""
+
+import multiprocessing
+import resource
+import statistics
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+
+from tqdm import tqdm
+from translator import interleave, parser, random_batch, random_rows, ratio, seg_model, start, task, trainer, vocabulary
+from translator import translator as decoder
+
+
+def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
+    """A batch with k pairs a sentence, laid out by the collater of the data."""
+    import numpy as np
+    from fairseq.data import ListDataset
+
+    from fairseq_seg.data.pair_memory import PairMemory
+
+    batch = random_batch(sizes, dictionary)
+    pairs = sizes.batch * k
+    lengths = np.full(pairs, sizes.length)
+    source, target = (ListDataset(list(random_rows(pairs, sizes, dictionary)), lengths) for _ in range(2))
+    ids = np.arange(pairs)
+    memory = PairMemory(np.arange(sizes.batch + 1) * k, ids, source, target, dictionary.pad(), dictionary.eos())
+    if k > 0:
+        batch["net_input"]["memory"] = memory.collate(ids.reshape(sizes.batch, k))
+    return batch
+
+
+def update(sizes: Namespace, k: int) -> Callable[[], None]:
+    """A training step with k pairs a sentence."""
+    from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
+
+    dictionary = vocabulary(sizes.symbols)
+    criterion = SegCrossEntropy(task(dictionary), sentence_avg=False, label_smoothing=0.0)
+    return trainer(seg_model(sizes, dictionary), criterion, memory_batch(sizes, dictionary, k))
+
+
+def decode(sizes: Namespace, k: int) -> Callable[[], None]:
+    """Beam search over a batch with k pairs a sentence; the memory is made in it."""
+    dictionary = vocabulary(sizes.symbols)
+    return decoder(seg_model(sizes, dictionary), dictionary, memory_batch(sizes, dictionary, k))
+
+
+def read(sizes: Namespace, k: int) -> Callable[[], None]:
+    """What the memory adds to the translator's pass, forward and backward: slots, match, coverage, gate, mixture."""
+    import torch
+
+    from fairseq_seg.modules.fusion import target_log_prob
+
+    dictionary = vocabulary(sizes.symbols)
+    model, batch = seg_model(sizes, dictionary), memory_batch(sizes, dictionary, k)
+    net_input, target = batch["net_input"], batch["target"]
+    memory = net_input["memory"]
+    encoder, cell, embed = model.encoder, model.decoder.cell, model.decoder.embed
+
+    def translator_pass(tokens: dict) -> tuple:
+        annotations = encoder.annotate(tokens["src_tokens"], tokens["src_lengths"])
+        states, contexts, _ = cell(embed(tokens["prev_output_tokens"]), annotations)
+        return contexts.detach().requires_grad_(), states.detach().requires_grad_()
+
+    contexts, states = translator_pass(net_input)
+    pair_contexts, pair_states = translator_pass(memory)
+    log_gen = torch.full(target.shape, -9.0, requires_grad=True)
+
+    def step() -> None:
+        slots = model.decoder.write_memory(pair_contexts, pair_states, memory)
+        gate_query = model.decoder.memory.gate.query(contexts, states)
+        result = model.decoder.memory(model.decoder.memory_query(states, contexts), gate_query, slots)
+        log_p, _ = target_log_prob(log_gen, result, target)
+        log_p.sum().backward()
+
+    return step
+
+
+def peak(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, k: int) -> float:
+    """The largest resident size of a process that does this job, twice, in MB."""
+    once = job(sizes, k)
+    once()
+    once()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def peaks(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, ks: list[int]) -> dict[int, float]:
+    """The peak for each k, each in a process that begins as this one is now."""
+    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        return {k: pool.apply(peak, (job, sizes, k)) for k in tqdm(ks, desc="peak memory", leave=False)}
+
+
+def main() -> None:
+    options = parser(__doc__.splitlines()[0], rounds=5)
+    options.add_argument("--pairs", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="the values of K")
+    sizes = options.parse_args()
+    ks = [0, *sizes.pairs]
+    start(sizes)
+    import fairseq_seg.models.seg_gru  # noqa: F401  (once, for all processes)
+
+    training_peak, decoding_peak = peaks(update, sizes, ks), peaks(decode, sizes, ks)
+    jobs = {f"K={k}": update(sizes, k) for k in ks}
+    share = f"memory of K={ks[1]}"
+    training = interleave(jobs | {share: read(sizes, ks[1])}, sizes.rounds)
+    decoding = interleave({f"K={k}": decode(sizes, k) for k in ks}, sizes.rounds)
+
+    print("| K | memory tokens | training ms | times plain | peak MB | MB a 1,000 memory tokens |")
+    print("|---|---|---|---|---|---|")
+    for k in ks:
+        seconds, tokens = training[f"K={k}"], sizes.batch * k * sizes.length
+        slope = f"{1000 * (training_peak[k] - training_peak[0]) / tokens:.0f}" if k else ""
+        print(
+            f"| {k} | {tokens} | {1000 * statistics.median(seconds):.0f} | {ratio(seconds, training['K=0'])} "
+            f"| {training_peak[k]:.0f} | {slope} |"
+        )
+    print(f"\nshare of a K={ks[1]} step that is the memory's own: {ratio(training[share], training[f'K={ks[1]}'])}\n")
+    print("| K | decoding sentences/s | of plain | peak MB |\n|---|---|---|---|")
+    for k in ks:
+        seconds = decoding[f"K={k}"]
+        rate = sizes.batch / statistics.median(seconds)
+        print(f"| {k} | {rate:.1f} | {ratio(decoding['K=0'], seconds)} | {decoding_peak[k]:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -41,7 +41,7 @@ $(INSTALLED): setup.py requirements/check.py $(wildcard requirements/*.txt)
 	@echo "1/4 torch (kept if $(VENV) has one) and libraries: a large download the first time"
 	@$(ENV_PYTHON) -c $(HAS_TORCH) 2>/dev/null || $(PIP) -r requirements/torch.txt
 	@$(PIP) --quiet -r requirements/base.txt -r requirements/dev.txt
-	@echo "2/4 fairseq: compiled here the first time, one to four minutes"
+	@echo "2/4 fairseq: compiled here the first time, about 4 minutes on two cores"
 	@$(PIP) --quiet --no-build-isolation -r requirements/fairseq.txt
 	@echo "3/4 pyserini, without the requirements that retrieval does not use"
 	@$(PIP) --quiet --no-deps -r requirements/pyserini.txt

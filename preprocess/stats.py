@@ -1,0 +1,231 @@
+"""seg-stats: tells from an attached data-bin, before any training, whether a memory can help."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+if __package__:
+    from .databin import DataBin
+else:  # run as a script from the clone
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from databin import DataBin
+
+from fairseq_seg.data.attached import AttachedMemory, attached_path, fingerprint
+from fairseq_seg.errors import SegError
+from fairseq_seg.retrieval.sequences import Sequences, row_keys
+
+# Ten bins of [0, 0.1) ... [0.9, 1), one of the exact sources, and one (-1) of sentences without any pair.
+BINS = [("no pair", -1), *((f"{bin / 10:.1f}-{(bin + 1) / 10:.1f}", bin) for bin in range(10)), ("1.0", 10)]
+BAR = 40
+COVERAGE_SAMPLE = 5000
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describes the command line."""
+    options = argparse.ArgumentParser(
+        prog="seg-stats",
+        description="Shows how well the memory that seg-attach retrieved fits each split: fuzzy scores, duplicates, "
+        "coverage, and BLEU of copying the best pair's target (TM). High scores with a high TM BLEU promise much.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    options.add_argument("data", metavar="DATA-BIN", help="a data-bin after seg-attach")
+    options.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
+    options.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+    options.add_argument(
+        "--subword",
+        choices=("sentencepiece", "@@", "none"),
+        help="how the target text was cut into symbols; by default told from the dictionary",
+    )
+    options.add_argument("--png", metavar="FILE", help="also draw the histogram of best scores")
+    return options
+
+
+@dataclass
+class SplitStats:
+    """What one split and its memory look like; ``bins`` (N,) gives the score bin of each sentence."""
+
+    split: str
+    bins: np.ndarray
+    mean_best: float
+    adaptive: float
+    coverage: dict[str, float]
+    repeated_pairs: int
+    repeated_sources: int
+    pairs_in_memory: int
+    sources_in_memory: int
+    bleu: dict[int | str, float]
+    bleu_signature: str | None
+
+    def shares(self) -> list[float]:
+        """The share of the sentences in each of `BINS`."""
+        return [float(np.mean(self.bins == bin)) if len(self.bins) else 0.0 for _, bin in BINS]
+
+
+def score_bins(best: np.ndarray) -> np.ndarray:
+    """Sorts best scores (N,) into `BINS`; a sentence without any pair has the score -1."""
+    # Scores are float32, where 0.7 lies below 0.7: a hair more puts a score into the bin that its digits say.
+    return np.where(best < 0, -1, np.floor(best.astype(np.float64) * 10 + 1e-5)).astype(int)
+
+
+def covered(sentence: np.ndarray, sources: list[np.ndarray]) -> float:
+    """The share of a sentence's symbols that occur in any of the sources, as in Alg. 1."""
+    return float(np.isin(sentence, np.concatenate(sources)).mean()) if sources and len(sentence) else 0.0
+
+
+def detect_subword(dictionary: list[str]) -> str:
+    """Tells from a dictionary how its text was cut into symbols."""
+    if any(symbol.startswith("▁") for symbol in dictionary):
+        return "sentencepiece"
+    return "@@" if any(symbol.endswith("@@") for symbol in dictionary) else "none"
+
+
+def detokenize(symbols: np.ndarray, dictionary: list[str], subword: str) -> str:
+    """Puts a sentence's symbols together again."""
+    pieces = [dictionary[symbol] for symbol in symbols]
+    if subword == "sentencepiece":
+        return "".join(pieces).replace("▁", " ").strip()
+    text = " ".join(pieces)
+    return f"{text} ".replace("@@ ", "").strip() if subword == "@@" else text
+
+
+def carbon_copy_bleu(copies: list[str], references: list[str], bins: np.ndarray) -> tuple[dict, str]:
+    """BLEU of the TM baseline for each score bin that has sentences and for all, with sacrebleu's signature."""
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU()
+
+    def score(rows: np.ndarray) -> float:
+        return metric.corpus_score([copies[row] for row in rows], [[references[row] for row in rows]]).score
+
+    bleu: dict[int | str, float] = {int(bin): score(np.flatnonzero(bins == bin)) for bin in np.unique(bins)}
+    bleu["all"] = score(np.arange(len(copies)))
+    return bleu, str(metric.get_signature())
+
+
+def split_stats(
+    split: str,
+    data: DataBin,
+    memory: tuple[Sequences, Sequences],
+    attached: AttachedMemory,
+    subword: str | None,
+) -> SplitStats:
+    """Measures one split. BLEU is left out for train, whose memory never holds the exact copy."""
+    source, target = data.pair(split)
+    memory_source, memory_target = memory
+    attached.check(fingerprint(source, target), fingerprint(memory_source, memory_target))
+    rows = list(attached)
+    best = np.array([scores[0] if len(scores) else -1.0 for _, scores, _ in rows], dtype=np.float32)
+    bins = score_bins(best)
+
+    # Coverage is a mean: a few thousand sentences, evenly spaced, tell it well enough.
+    sample = range(0, len(rows), max(1, len(rows) // COVERAGE_SAMPLE))
+
+    def coverage(choose: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
+        chosen = ((row, choose(rows[row][0], rows[row][2])) for row in sample)
+        shares = [covered(source[row], [memory_source[i] for i in ids]) for row, ids in chosen]
+        return float(np.mean(shares)) if shares else 0.0
+
+    bleu, signature = {}, None
+    if split != "train" and len(rows):
+        dictionary = data.dictionary(data.target_lang)
+        subword = subword or detect_subword(dictionary)
+        copies = [detokenize(memory_target[ids[0]], dictionary, subword) if len(ids) else "" for ids, _, _ in rows]
+        references = [detokenize(sentence, dictionary, subword) for sentence in target]
+        bleu, signature = carbon_copy_bleu(copies, references, bins)
+    pair_keys, source_keys = row_keys(source, target), row_keys(source)
+    return SplitStats(
+        split=split,
+        bins=bins,
+        mean_best=float(best[best >= 0].mean()) if (best >= 0).any() else 0.0,
+        adaptive=float(np.mean([marks.sum() for _, _, marks in rows])) if rows else 0.0,
+        coverage={
+            "best pair": coverage(lambda ids, marks: ids[:1]),
+            f"best {attached.kept}": coverage(lambda ids, marks: ids[: attached.kept]),
+            "adaptive": coverage(lambda ids, marks: ids[marks]),
+        },
+        repeated_pairs=len(pair_keys) - len(np.unique(pair_keys)),
+        repeated_sources=len(source_keys) - len(np.unique(source_keys)),
+        pairs_in_memory=int(np.isin(pair_keys, row_keys(memory_source, memory_target)).sum()),
+        sources_in_memory=int(np.isin(source_keys, row_keys(memory_source)).sum()),
+        bleu=bleu,
+        bleu_signature=signature,
+    )
+
+
+def report(stats: SplitStats) -> str:
+    """Writes the figures of a split as text."""
+    count = len(stats.bins)
+    lines = [
+        f"{stats.split}: {count:,} sentences, best fuzzy score {stats.mean_best:.3f} on average, "
+        f"{stats.adaptive:.2f} pairs under adaptive selection",
+        f"  repeated within the split: {stats.repeated_pairs:,} pairs, {stats.repeated_sources:,} sources",
+    ]
+    if stats.split != "train":
+        lines.append(
+            f"  found in the memory word for word: {stats.pairs_in_memory:,} pairs, {stats.sources_in_memory:,} sources"
+        )
+    parts = ", ".join(f"{name} {share:.1%}" for name, share in stats.coverage.items())
+    lines += [f"  source symbols covered by the memory: {parts}", f"  {'best':>8} {'share':>7} {'TM BLEU':>8}"]
+    largest = max(max(stats.shares()), 1e-9)
+    for (name, bin), share in zip(BINS, stats.shares(), strict=True):
+        bleu = f"{stats.bleu[bin]:8.1f}" if bin in stats.bleu else " " * 8
+        lines.append(f"  {name:>8} {share:7.1%} {bleu} {'#' * round(BAR * share / largest)}".rstrip())
+    if stats.bleu:
+        lines.append(f"  {'all':>8} {1:7.1%} {stats.bleu['all']:8.1f}   BLEU|{stats.bleu_signature}")
+    return "\n".join(lines)
+
+
+def draw(all_stats: list[SplitStats], path: str) -> None:
+    """Draws the histograms of all splits beside each other."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise SegError("--png needs matplotlib; run 'pip install matplotlib'.") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 4))
+    width = 0.8 / len(all_stats)
+    for number, stats in enumerate(all_stats):
+        places = np.arange(len(BINS)) + (number - (len(all_stats) - 1) / 2) * width
+        axes.bar(places, [100 * share for share in stats.shares()], width, label=stats.split)
+    axes.set_xticks(range(len(BINS)), [name for name, _ in BINS], fontsize=8)
+    axes.set_xlabel("fuzzy score of the best pair")
+    axes.set_ylabel("% of the sentences")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, format="png")
+    pyplot.close(figure)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line; what goes wrong ends in one sentence."""
+    options = parser().parse_args(arguments)
+    data = DataBin(options.data, options.source_lang, options.target_lang)
+    all_stats = []
+    try:
+        for split in data.splits():
+            path = attached_path(data.folder, split, data.source_lang, data.target_lang)
+            if not path.exists():
+                continue
+            attached = AttachedMemory.load(path)
+            home = DataBin(data.folder / (attached.memory_data or ""), data.source_lang, data.target_lang)
+            stats = split_stats(split, data, home.pair("train"), attached, options.subword)
+            print(report(stats), flush=True)
+            all_stats.append(stats)
+        if not all_stats:
+            raise SegError(f"{data.folder} has no attached memory; run seg-attach first.")
+        if options.png:
+            draw(all_stats, options.png)
+    except OSError as error:
+        sys.exit(f"seg-stats: {error.filename or options.data} cannot be read or written: {error.strerror}.")
+
+
+if __name__ == "__main__":
+    main()

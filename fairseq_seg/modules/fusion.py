@@ -44,8 +44,10 @@ def mixture_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
     symbols = read.symbols.unsqueeze(1).expand_as(read.weights)
     p_copy = torch.zeros_like(generated).scatter_add(-1, symbols, read.weights).gather(-1, symbols)  # (B, T, S)
     copied = F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy)
-    # slots of the same symbol carry the same value, so their order does not matter
-    return generated.scatter(-1, symbols, torch.logaddexp(generated.gather(-1, symbols), copied))
+    correction = F.softplus(copied - generated.gather(-1, symbols))  # log(1 + copied/generated)
+    # A symbol in n slots is added n times 1/n: overwriting it n times would be as good, but for its gradient.
+    count = torch.zeros_like(generated[:, 0]).scatter_add(-1, read.symbols, torch.ones_like(read.weights[:, 0]))
+    return generated.scatter_add(-1, symbols, correction / count.gather(-1, read.symbols).unsqueeze(1))
 
 
 def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:

@@ -1,0 +1,93 @@
+"""Tiny models with random parameters and tiny batches, made by the package's own builder and data set."""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, ListDataset
+from torch import Tensor
+
+from fairseq_seg.data.pair_memory import PairMemory
+from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
+from tests.literal import EOS, LiteralModel
+
+Pair = tuple[list[int], list[int]]  # source and target, each ending in eos
+PAD = 1
+
+
+def make_dictionary(words: int) -> Dictionary:
+    dictionary = Dictionary()  # <s>, <pad>, </s>, <unk> come first
+    for word in range(words):
+        dictionary.add_symbol(f"w{word}")
+    return dictionary
+
+
+SOURCE, TARGET = make_dictionary(9), make_dictionary(8)
+
+
+def make_model(seed: int = 1, randomize: bool = True, **options) -> SegGRUModel:
+    """Return a model in evaluation mode; M, lambda and the gate's bias are as random as the rest."""
+    sizes = {"hidden_size": 6, "embed_dim": 5, "attention_size": 4, "gate_hidden": 3}
+    torch.manual_seed(seed)
+    task = SimpleNamespace(source_dictionary=SOURCE, target_dictionary=TARGET)
+    model = SegGRUModel.build_model(SegGRUConfig(**(sizes | options)), task)
+    if randomize:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.uniform_(-0.9, 0.9)
+            model.decoder.memory.metric.mul_(20.0)  # or q would be nearly even, and hide faults
+            model.decoder.memory.coverage_penalty.fill_(3.0)
+    return model.eval()
+
+
+def random_sentence(rng: random.Random, dictionary: Dictionary, longest: int) -> list[int]:
+    return [*rng.choices(range(4, len(dictionary)), k=rng.randint(1, longest)), EOS]
+
+
+def random_pairs(seed: int, count: int, longest: int = 5) -> list[Pair]:
+    rng = random.Random(seed)
+    return [(random_sentence(rng, SOURCE, longest), random_sentence(rng, TARGET, longest)) for _ in range(count)]
+
+
+def list_dataset(sentences: list[list[int]]) -> ListDataset:
+    return ListDataset([torch.tensor(s) for s in sentences], np.array([len(s) for s in sentences]))
+
+
+def make_memory(pairs: list[Pair], rows: list[list[int]]) -> PairMemory:
+    """Return the memory of one example a row; a row names its pairs, best first."""
+    starts = np.cumsum([0, *map(len, rows)])
+    ids = np.array([pair for row in rows for pair in row], dtype=np.int64)
+    sides = (list_dataset([pair[side] for pair in pairs]) for side in (0, 1))
+    return PairMemory(starts, ids, *sides, PAD, EOS)
+
+
+def make_dataset(sentences: list[Pair], memory: PairMemory | None = None) -> SegDataset:
+    source, target = (list_dataset([sentence[side] for sentence in sentences]) for side in (0, 1))
+    sides = (source, source.sizes, SOURCE, target, target.sizes, TARGET)
+    return SegDataset(*sides, left_pad_source=False, left_pad_target=False, memory=memory)
+
+
+def make_batch(sentences: list[Pair], pairs: list[Pair] = (), rows: list[list[int]] | None = None) -> dict:
+    """Return one batch of all sentences; without rows the data set has no memory, as with --memory-k 0."""
+    dataset = make_dataset(sentences, None if rows is None else make_memory(pairs, rows))
+    return dataset.collater([dataset[index] for index in range(len(sentences))])
+
+
+def by_sentence(batch: dict, x: Tensor) -> list[Tensor]:
+    """Return the rows of x (B, T, ...) in the order of the sentences, each cut to its real steps."""
+    lengths = batch["target"].ne(PAD).sum(1)
+    order = batch["id"].argsort()
+    return [x[row, : lengths[row]] for row in order.tolist()]
+
+
+def predict(model: SegGRUModel, batch: dict) -> list[Tensor]:
+    """Return the log probabilities (T, V) of every sentence under teacher forcing."""
+    return by_sentence(batch, model.get_normalized_probs(model(**batch["net_input"]), log_probs=True))
+
+
+def literal(model: SegGRUModel) -> LiteralModel:
+    """Return the literal version of a model."""
+    # A shared matrix stands in the state under all of its names.
+    return LiteralModel(model.state_dict(), model.decoder.fusion, model.decoder.detach_memory)

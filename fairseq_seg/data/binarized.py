@@ -18,7 +18,7 @@ def shard_prefixes(data: str, split: str, source: str, target: str) -> list[str]
     for number in count():
         shard = f"{split}{number or ''}"
         options = (os.path.join(data, f"{shard}.{pair}.") for pair in (f"{source}-{target}", f"{target}-{source}"))
-        found = next((p for p in options if indexed_dataset.dataset_exists(p + source, impl=None)), None)
+        found = next((p for p in options if indexed_dataset.infer_dataset_impl(p + source) is not None), None)
         if found is None:
             break
         prefixes.append(found)

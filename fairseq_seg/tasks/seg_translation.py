@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import data_utils
+from fairseq.data import data_utils, indexed_dataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
@@ -88,7 +88,8 @@ class SegTranslationTask(TranslationTask):
             paths = paths[:1]
         data = paths[(epoch - 1) % len(paths)]
         source, target = self.cfg.source_lang, self.cfg.target_lang
-        for prefix in shard_prefixes(data, split, source, target):
+        prefixes = shard_prefixes(data, split, source, target)
+        for prefix in prefixes:
             check_whole(prefix + source)
             check_whole(prefix + target)
         pairs = load_langpair_dataset(
@@ -99,7 +100,7 @@ class SegTranslationTask(TranslationTask):
             target,
             self.tgt_dict,
             combine=combine,
-            dataset_impl=self.cfg.dataset_impl,
+            dataset_impl=self.cfg.dataset_impl or indexed_dataset.infer_dataset_impl(prefixes[0] + source),
             upsample_primary=self.cfg.upsample_primary,
             left_pad_source=False,
             left_pad_target=False,
@@ -180,6 +181,10 @@ class SegTranslationTask(TranslationTask):
         )
         for model in models:
             refuse_nan(model.decoder.pop_nan(), sample)
+        for hypothesis in (hypothesis for beam in hypotheses for hypothesis in beam):
+            # For --replace-unk, where fairseq leaves this empty: the source position that each symbol looked at most.
+            if torch.is_tensor(hypothesis["alignment"]):
+                hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
         return hypotheses
 
 

@@ -30,10 +30,25 @@ def data_bin(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def unseen_corpus() -> Corpus:
+    """A corpus of the same words and other groups, so that no model of `corpus` can know its secrets."""
+    return make_corpus(seed=2)
+
+
+@pytest.fixture(scope="session")
+def unseen_data_bin(unseen_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`unseen_corpus`, binarized with the same dictionaries as `data_bin`."""
+    folder = tmp_path_factory.mktemp("unseen")
+    write_text(unseen_corpus, folder / "text")
+    binarize(folder / "text", folder / "data-bin")
+    return folder / "data-bin"
+
+
+@pytest.fixture(scope="session")
 def trained(data_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of checkpoints of a translator that knows the ordinary words but not the secrets."""
+    """The folder of checkpoints of a translator that knows the words of the corpus; its log is `train.log`."""
     folder = tmp_path_factory.mktemp("trained")
-    output = run_stock("train", data_bin, *PLUGIN, *TRAINING, "--max-epoch", 12, "--save-dir", folder)
+    output = run_stock("train", data_bin, *PLUGIN, *TRAINING, "--max-epoch", 16, "--save-dir", folder)
     (folder / "train.log").write_text(output)
     return folder
 

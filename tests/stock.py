@@ -17,8 +17,8 @@ PLUGIN = ["--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", 
 DECODING = ["--max-len-a", "0", "--max-len-b", "20"]
 # Small enough for a test, large enough to learn the corpus.
 MODEL = ["--arch", "seg_gru_small", "--hidden-size", "96", "--embed-dim", "64", "--gate-hidden", "16"]
-TRAINING = [*MODEL, "--criterion", "seg_cross_entropy", "--optimizer", "adam", "--lr", "0.005", "--clip-norm", "1.0"]
-TRAINING += ["--batch-size", "32", "--cpu"]
+TRAINING = [*MODEL, "--criterion", "seg_cross_entropy", "--optimizer", "adam", "--lr", "0.007", "--clip-norm", "1.0"]
+TRAINING += ["--batch-size", "16", "--cpu"]
 
 
 @contextlib.contextmanager
@@ -38,6 +38,7 @@ def _fresh_state(argv: list[str], stdin: str, output: io.StringIO) -> Iterator[N
     handlers, level = log.handlers[:], log.level
     saved_argv, saved_stdin = sys.argv, sys.stdin
     log.handlers[:] = [logging.StreamHandler(output)]
+    log.handlers[0].setFormatter(logging.Formatter("%(asctime)s | %(levelname)s | %(name)s | %(message)s"))
     log.setLevel(logging.INFO)
     sys.argv, sys.stdin = argv, io.StringIO(stdin)
     try:

@@ -310,7 +310,8 @@ class SegGRUModel(FairseqEncoderDecoderModel):
             logits, extra = decoder(prev_output_tokens, encoder_out=encoder(src_tokens, src_lengths, memory))
             if memory is None and self.training:
                 # Distributed training waits for a gradient of every parameter, also of the memory this batch has not.
-                logits = logits + 0 * sum(p.sum() for p in decoder.memory.parameters())
+                idle = [m for m in (decoder.memory, decoder.target_keys) if m is not None]
+                logits = logits + 0 * sum(p.sum() for module in idle for p in module.parameters())
             return logits, extra
         batch, steps, memory_steps = src_tokens.size(0), prev_output_tokens.size(1), memory["tokens"].size(1)
         annotations = encoder.annotate(

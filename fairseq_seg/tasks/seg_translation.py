@@ -176,11 +176,12 @@ class SegTranslationTask(TranslationTask):
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         # Without "id": fairseq's diverse beam search takes it for a row of the batch.
-        hypotheses = super().inference_step(
-            generator, models, {k: v for k, v in sample.items() if k != "id"}, prefix_tokens, constraints
-        )
-        for model in models:
-            refuse_nan(model.decoder.pop_nan(), sample)
+        anonymous = {k: v for k, v in sample.items() if k != "id"}
+        try:
+            hypotheses = super().inference_step(generator, models, anonymous, prefix_tokens, constraints)
+        finally:  # where every symbol is NaN, fairseq's search ends in an assertion
+            for model in models:
+                refuse_nan(model.decoder.pop_nan(), sample)
         for hypothesis in (hypothesis for beam in hypotheses for hypothesis in beam):
             # For --replace-unk, where fairseq leaves this empty: the source position that each symbol looked at most.
             if torch.is_tensor(hypothesis["alignment"]):

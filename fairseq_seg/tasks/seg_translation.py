@@ -18,7 +18,7 @@ from torch import Tensor
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from ..criterions import seg_cross_entropy  # noqa: F401
 from ..data.attached import AttachedMemory, attached_path, fingerprint, keep
-from ..data.binarized import check_whole, load_side, shard_prefixes
+from ..data.binarized import check_sides, load_side, shard_prefixes
 from ..data.pair_memory import PairMemory, limit
 from ..data.seg_dataset import SegDataset
 from ..errors import SegError
@@ -89,9 +89,7 @@ class SegTranslationTask(TranslationTask):
         data = paths[(epoch - 1) % len(paths)]
         source, target = self.cfg.source_lang, self.cfg.target_lang
         prefixes = shard_prefixes(data, split, source, target)
-        for prefix in prefixes:
-            check_whole(prefix + source)
-            check_whole(prefix + target)
+        check_sides(prefixes, source, target, target_needed=split == self.cfg.train_subset)
         pairs = load_langpair_dataset(
             data,
             split,
@@ -170,6 +168,8 @@ class SegTranslationTask(TranslationTask):
         return result
 
     def valid_step(self, sample, model, criterion):
+        if sample["target"] is None:
+            raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
         result = super().valid_step(sample, model, criterion)
         refuse_nan(result[0], sample)
         return result

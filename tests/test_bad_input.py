@@ -1,0 +1,131 @@
+"""Bad input ends in one sentence that says what to do, or in a translation; never in a traceback or a silent loss."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import SOURCE, TARGET, Corpus, Pair, binarize, write_text
+from tests.stock import DECODING, PLUGIN, TRAINING, hypotheses, run_stock, run_stock_until_it_stops, start_process
+
+
+def stop(command: str, data: Path, trained: Path, *arguments: object) -> str:
+    """Run a command with the trained model, or a training, that must stop, and return its message."""
+    own = TRAINING if command == "train" else [*DECODING, "--cpu", "--path", trained / "checkpoint_last.pt"]
+    return run_stock_until_it_stops(command, data, *PLUGIN, *own, *arguments)
+
+
+@pytest.fixture
+def damaged(data_bin: Path, tmp_path: Path) -> Path:
+    """A copy of the data-bin, to be damaged."""
+    return shutil.copytree(data_bin, tmp_path / "data-bin")
+
+
+@pytest.mark.parametrize("command", ["train", "generate", "interactive"])
+def test_missing_data(command: str, trained: Path, tmp_path: Path):
+    message = stop(command, tmp_path / "none", trained)
+    assert message.startswith(f"The data folder {tmp_path / 'none'} does not exist: make it with fairseq-preprocess")
+
+
+def test_empty_data_folder(trained: Path, tmp_path: Path):
+    assert "cannot be inferred: name them with -s and -t." in stop("generate", tmp_path, trained)
+    assert f"holds no dict.{SOURCE}.txt" in stop("generate", tmp_path, trained, "-s", SOURCE, "-t", TARGET)
+
+
+def test_missing_split(damaged: Path, trained: Path):
+    message = stop("generate", damaged, trained, "--gen-subset", "test2013")
+    assert message == f"{damaged} holds no split test2013 for en-fr: make it with fairseq-preprocess."
+
+
+@pytest.mark.parametrize("language", [SOURCE, TARGET])
+@pytest.mark.parametrize("end", ["bin", "idx"])
+@pytest.mark.parametrize("left", [0.0, 0.5])
+def test_truncated_data(damaged: Path, trained: Path, language: str, end: str, left: float):
+    path = damaged / f"test.{SOURCE}-{TARGET}.{language}.{end}"
+    path.write_bytes(path.read_bytes()[: int(left * path.stat().st_size)])
+    message = stop("generate", damaged, trained)
+    assert f"test.{SOURCE}-{TARGET}.{language}" in message and message.endswith("run fairseq-preprocess again.")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("end", ["bin", "idx"])
+def test_half_of_a_split_is_missing(damaged: Path, trained: Path, end: str):
+    (damaged / f"train.{SOURCE}-{TARGET}.{TARGET}.{end}").unlink()
+    message = stop("train", damaged, trained)
+    assert f"train.{SOURCE}-{TARGET}.{TARGET}" in message and "fairseq-preprocess" in message
+
+
+def test_sides_of_different_length(damaged: Path, trained: Path, corpus: Corpus, tmp_path: Path):
+    write_text(replace(corpus, test=corpus.test[:-1]), tmp_path / "text")
+    binarize(tmp_path / "text", tmp_path / "shorter")
+    for end in ("bin", "idx"):
+        name = f"test.{SOURCE}-{TARGET}.{TARGET}.{end}"
+        shutil.copy(tmp_path / "shorter" / name, damaged / name)
+    message = stop("generate", damaged, trained)
+    assert "40 sentences in en and 39 in fr" in message and message.endswith("run fairseq-preprocess again.")
+
+
+def test_test_set_without_a_target_is_translated_but_not_validated(damaged: Path, trained: Path, corpus: Corpus):
+    for end in ("bin", "idx"):
+        (damaged / f"test.{SOURCE}-{TARGET}.{TARGET}.{end}").unlink()
+    options = [*PLUGIN, *DECODING, "--cpu", "--path", trained / "checkpoint_last.pt"]
+    assert hypotheses(run_stock("generate", damaged, *options)).keys() == set(range(len(corpus.test)))
+    options = [*PLUGIN, "--cpu", "--path", trained / "checkpoint_last.pt", "--batch-size", 8, "--valid-subset", "test"]
+    assert "has no target side" in run_stock_until_it_stops("validate", damaged, *options)
+
+
+@pytest.mark.parametrize("command", ["generate", "interactive"])
+def test_dictionary_of_another_model(command: str, bpe_data_bin: Path, trained: Path):
+    message = stop(command, bpe_data_bin, trained)
+    assert "dictionar" in message and "checkpoint" in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--memory-k", -1), "--memory-k -1 must be 0 or more."),
+        (("--memory-k", "two"), "argument --memory-k: invalid int value: 'two'"),
+        (("--memory-select", "best"), "argument --memory-select: invalid choice: 'best'"),
+        (("--left-pad-source",), "leave out --left-pad-source"),
+        (("--memory-k", 2), "seg-attach"),
+    ],
+)
+def test_unknown_option_value(data_bin: Path, trained: Path, arguments: tuple, message: str):
+    assert message in stop("generate", data_bin, trained, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--fusion", "warm"), "argument --fusion: invalid choice: 'warm'"),
+        (("--share-all-embeddings",), "--share-all-embeddings needs one dictionary for both"),
+    ],
+)
+def test_unknown_model_option_value(data_bin: Path, trained: Path, tmp_path: Path, arguments: tuple, message: str):
+    assert message in stop("train", data_bin, trained, "--save-dir", tmp_path, *arguments)
+
+
+def test_message_of_a_real_process_has_no_traceback(trained: Path, tmp_path: Path):
+    process = start_process("generate", tmp_path / "none", *PLUGIN, "--path", trained / "checkpoint_last.pt")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert output.strip().splitlines()[-1].startswith("The data folder ") and "Traceback" not in output
+
+
+def test_line_without_a_known_word_and_very_long_line_are_translated(data_bin: Path, trained: Path, corpus: Corpus):
+    lines = [corpus.test[0].source, "xyzzy plugh", " ".join(["the"] * 10_000), corpus.test[1].source]
+    options = [*PLUGIN, *DECODING, "--cpu", "--path", trained / "checkpoint_last.pt", "--beam", 2]
+    for batches in ((), ("--buffer-size", 4, "--max-tokens", 500)):
+        texts = hypotheses(run_stock("interactive", data_bin, *options, *batches, stdin="\n".join(lines)))
+        assert list(texts) == [0, 1, 2, 3] and all(text for [text] in texts.values())
+
+
+def test_very_long_sentence_is_translated_but_left_out_of_training(corpus: Corpus, trained: Path, tmp_path: Path):
+    long = Pair(" ".join(["the"] * 10_000), "le", group=-1, secret="")
+    write_text(replace(corpus, train=[long, *corpus.train[:15]], test=[long, *corpus.test[:2]]), tmp_path / "text")
+    binarize(tmp_path / "text", tmp_path / "data-bin")
+    options = [*PLUGIN, *DECODING, "--cpu", "--path", trained / "checkpoint_last.pt", "--beam", 2]
+    assert hypotheses(run_stock("generate", tmp_path / "data-bin", *options)).keys() == {0, 1, 2}
+    output = run_stock("train", tmp_path / "data-bin", *PLUGIN, *TRAINING, "--max-epoch", 1, "--no-save")
+    assert "1 samples have invalid sizes and will be skipped" in output

@@ -48,7 +48,7 @@ def unseen_data_bin(unseen_corpus: Corpus, tmp_path_factory: pytest.TempPathFact
 def trained(data_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of checkpoints of a translator that knows the words of the corpus; its log is `train.log`."""
     folder = tmp_path_factory.mktemp("trained")
-    output = run_stock("train", data_bin, *PLUGIN, *TRAINING, "--max-epoch", 16, "--save-dir", folder)
+    output = run_stock("train", data_bin, *PLUGIN, *TRAINING, "--max-epoch", 20, "--save-dir", folder)
     (folder / "train.log").write_text(output)
     return folder
 

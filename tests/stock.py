@@ -16,9 +16,9 @@ PLUGIN = ["--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", 
 # Translations of the generated corpus have at most 13 words; a model that has learnt little would go on to 200.
 DECODING = ["--max-len-a", "0", "--max-len-b", "20"]
 # Small enough for a test, large enough to learn the corpus.
-MODEL = ["--arch", "seg_gru_small", "--hidden-size", "96", "--embed-dim", "64", "--gate-hidden", "16"]
-TRAINING = [*MODEL, "--criterion", "seg_cross_entropy", "--optimizer", "adam", "--lr", "0.007", "--clip-norm", "1.0"]
-TRAINING += ["--batch-size", "16", "--cpu"]
+MODEL = ["--arch", "seg_gru_small", "--hidden-size", "64", "--embed-dim", "64", "--gate-hidden", "16"]
+TRAINING = [*MODEL, "--criterion", "seg_cross_entropy", "--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0"]
+TRAINING += ["--batch-size", "32", "--cpu"]
 
 
 @contextlib.contextmanager

@@ -36,11 +36,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
     options.add_argument("--splits", default="train,valid,test", help="splits to attach to, those that exist")
     options.add_argument("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
-    options.add_argument("--candidates", type=positive, default=100, help="pairs taken from Lucene for each sentence")
+    options.add_argument("--candidates", type=positive, default=100, help="pairs that selection chooses from")
     options.add_argument("--keep", type=positive, default=16, help="pairs kept by fuzzy score, the largest --memory-k")
     options.add_argument("--query-unit", choices=("symbol", "word"), default="symbol", help="what Lucene searches for")
     options.add_argument("--score-unit", choices=("symbol", "word"), default="symbol", help="what Eq. 3 compares")
-    options.add_argument("--k1", type=float, default=1.2, help="BM25: how much repeats of a symbol count")
+    options.add_argument("--k1", type=float, default=2.0, help="BM25: how much repeats of a symbol count")
     options.add_argument("--b", type=float, default=1.0, help="BM25: how much a longer sentence loses")
     options.add_argument("--min-score", type=float, default=0.0, help="leave out pairs with a lower fuzzy score")
     options.add_argument(
@@ -102,15 +102,12 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
 
 def open_engine(home: DataBin, memory, memory_print: str, unit, k1: float, b: float):
     """Opens the Lucene index beside the memory's data, and makes it first where it is missing or of other data."""
-    from tqdm import tqdm
-
     from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
 
     folder = home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
     identity = {"memory": memory_print, "unit": unit.name, "pairs": len(memory)}
     if index_identity(folder) != identity:
-        rows = tqdm(memory.ids, desc="index", unit=" pairs", dynamic_ncols=True)
-        build_index(folder, (unit.text(memory.source[row]) for row in rows), identity)
+        build_index(folder, (unit.text(memory.source[row]) for row in memory.ids), identity)
     return LuceneIndex(folder, identity, k1, b)
 
 

@@ -10,19 +10,32 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from fairseq_seg.errors import SegError
 
 FIELD = "symbols"
+# To be raised when the files of an index, or what they mean, change.
+FORMAT = 2
 # The index is memory-mapped, outside the heap: a small heap is enough whatever the corpus.
 HEAP = "512m"
 # Lucene buffers this much before it writes a segment.
 BUFFER_MB = 64.0
+# Segments hold texts of similar length: up to the first number of symbols, and then up to so many times as many.
+SHORTEST_SEGMENT = 8
+SEGMENT_GROWTH = 1.25
+# Texts are searched whose length is at least this share of the query's, or the other way round.
+LENGTH_RATIO = 0.5
+# Symbols in more than this share of the texts are not searched for when a query has enough others: they take most of
+# the time and tell least.
+FREQUENT_SHARE = 0.15
+ENOUGH_SYMBOLS = 12
 # Finds the document numbers in the JSON form of Lucene's TopDocs.
 DOCUMENT = re.compile(r'"doc":(\d+)')
 
@@ -76,7 +89,7 @@ def start_java() -> tuple[Callable, Callable]:
 
 
 def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
-    """Indexes texts of whitespace-separated symbols; the n-th text becomes Lucene's document n.
+    """Indexes texts of whitespace-separated symbols.
 
     ``identity`` says what was indexed (see `LuceneIndex`). The folder appears whole or not at all.
     """
@@ -85,8 +98,17 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
-        write_documents(partial, texts)
-        (partial / "identity.json").write_text(json.dumps(identity, sort_keys=True) + "\n", encoding="utf-8")
+        texts = list(texts)
+        lengths = np.array([len(text.split()) for text in texts], dtype=np.int32)
+        order = np.argsort(lengths, kind="stable").astype(np.int32)
+        write_documents(partial, texts, order, lengths)
+        found_in = Counter(symbol for text in texts for symbol in set(text.split()))
+        frequent = sorted(symbol for symbol, count in found_in.items() if count > FREQUENT_SHARE * len(texts))
+        np.savez(
+            partial / "documents.npz", numbers=order, lengths=lengths[order], frequent=np.array(frequent, dtype=str)
+        )
+        description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
+        (partial / "identity.json").write_text(description + "\n", encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     except java_error() as error:
@@ -95,16 +117,15 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def write_documents(folder: Path, texts: Iterable[str]) -> None:
-    """Writes a Lucene index of one segment."""
+def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: np.ndarray) -> None:
+    """Writes a Lucene index of the texts in the given order, shorter ones first, in segments of similar length."""
     java, cast = start_java()
     settings = java("org.apache.lucene.index.IndexWriterConfig")(
         java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
     )
     settings.setRAMBufferSizeMB(BUFFER_MB)
-    # One thread and merges of neighbouring segments only: the document numbers stay in the order of the texts.
-    settings.setMergePolicy(java("org.apache.lucene.index.LogDocMergePolicy")())
-    settings.setMergeScheduler(java("org.apache.lucene.index.SerialMergeScheduler")())
+    # One thread and no merges: Lucene's document numbers follow the order in which the texts are added.
+    settings.setMergePolicy(java("org.apache.lucene.index.NoMergePolicy").INSTANCE)
     settings.setUseCompoundFile(False)
     kind = java("org.apache.lucene.document.FieldType")()
     kind.setTokenized(True)
@@ -119,11 +140,14 @@ def write_documents(folder: Path, texts: Iterable[str]) -> None:
 
     directory = open_directory(java, folder)
     writer = java("org.apache.lucene.index.IndexWriter")(directory, settings)
+    longest_of_segment = SHORTEST_SEGMENT
     try:
-        for text in texts:
-            field.setStringValue(text)
+        for number in tqdm(order, desc="index", unit=" pairs", dynamic_ncols=True):
+            if lengths[number] > longest_of_segment:
+                writer.flush()
+                longest_of_segment = max(longest_of_segment * SEGMENT_GROWTH, lengths[number])
+            field.setStringValue(texts[number])
             writer.addDocument(document)
-        writer.forceMerge(1)
         writer.close()
     except BaseException:
         writer.rollback()  # also gives its lock free
@@ -151,39 +175,79 @@ def open_directory(java: Callable, folder: Path):
 
 
 def index_identity(folder: Path) -> dict | None:
-    """Reads what an index was made from; None where there is no finished index."""
+    """Reads what an index was made from; None where there is no finished index of today's format."""
     try:
-        return json.loads((folder / "identity.json").read_text(encoding="utf-8"))
+        description = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    return description.get("identity") if description.get("format") == FORMAT else None
 
 
 class LuceneIndex:
-    """BM25 search in an index that `build_index` wrote. Safe to use from several threads."""
+    """BM25 search in an index that `build_index` wrote. Safe to use from several threads.
+
+    Only texts of a plausible length are searched, as long as they give enough hits: one that is less than half or more
+    than twice as long as the query cannot reach a fuzzy score of 0.5 (Eq. 3). That leaves room among the hits for
+    better ones, and half of the work undone.
+    """
 
     def __init__(self, folder: Path, identity: dict, k1: float, b: float):
         """Opens an index, and refuses one that was made from something else than ``identity`` says."""
         if index_identity(folder) != identity:
             raise SegError(f"{folder} is not an index of this memory; run seg-attach to make it again.")
         java, cast = start_java()
+        with np.load(folder / "documents.npz") as documents:
+            self._numbers, lengths = documents["numbers"], documents["lengths"]
+            self._frequent = set(documents["frequent"].tolist())
         reader = java("org.apache.lucene.index.DirectoryReader").open(open_directory(java, folder))
-        self._searcher = java("org.apache.lucene.search.IndexSearcher")(
-            cast("org.apache.lucene.index.IndexReader", reader)
-        )
-        self._searcher.setSimilarity(java("org.apache.lucene.search.similarities.BM25Similarity")(k1, b))
+        leaves = [reader.leaves().get(leaf) for leaf in range(reader.leaves().size())]
+        self._readers = [leaf.reader() for leaf in leaves]
+        # Where each segment starts, and its shortest and longest text.
+        self._starts = np.array([leaf.docBase for leaf in leaves], dtype=np.int64)
+        sizes = np.array([segment.maxDoc() for segment in self._readers], dtype=np.int64)
+        self._shortest, self._longest = lengths[self._starts], lengths[self._starts + sizes - 1]
+        self._searchers: dict[tuple[int, int], object] = {}
+        self._similarity = java("org.apache.lucene.search.similarities.BM25Similarity")(k1, b)
         analyzer = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
         self._queries = java("org.apache.lucene.util.QueryBuilder")(analyzer)
         self._json = java("com.fasterxml.jackson.databind.ObjectMapper")()
         version = java("org.apache.lucene.util.Version").LATEST.toString()
         self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}"
-        self.documents = reader.numDocs()
 
     def search(self, text: str, count: int) -> np.ndarray:
-        """Returns the numbers of up to ``count`` documents, best first (of equal ones the lower number first)."""
-        query = self._queries.createBooleanQuery(FIELD, text)
-        if query is None:  # no symbol at all
+        """Returns the numbers of up to ``count`` texts, best first."""
+        symbols = text.split()
+        if not symbols:
             return np.zeros(0, dtype=np.int64)
-        hits = self._searcher.search(query, count)
+        rare = [symbol for symbol in symbols if symbol not in self._frequent]
+        first = int(np.searchsorted(self._longest, len(symbols) * LENGTH_RATIO))
+        last = int(np.searchsorted(self._shortest, len(symbols) / LENGTH_RATIO, side="right"))
+        # The quick way first; the others where it does not find enough, as in a small memory.
+        ways = [(text, first, last), (text, 0, len(self._readers))]
+        if len(set(rare)) >= ENOUGH_SYMBOLS:
+            ways.insert(0, (" ".join(rare), first, last))
+        found = np.zeros(0, dtype=np.int64)
+        for words, start, stop in ways:
+            if len(found) < count:
+                query = self._queries.createBooleanQuery(FIELD, words)
+                hits = self._search_segments(query, start, stop, count)
+                found = np.concatenate([found, hits[~np.isin(hits, found)]])[:count]
+        return found
+
+    def _search_segments(self, query, first: int, last: int, count: int) -> np.ndarray:
+        """Searches the segments from ``first`` up to, not including, ``last``."""
+        if first >= last:
+            return np.zeros(0, dtype=np.int64)
+        searcher = self._searchers.get((first, last)) or self._make_searcher(first, last)
+        hits = searcher.search(query, count)
         # One call brings all hits over as JSON; reading them one by one would take longer than the search.
         found = DOCUMENT.findall(self._json.writeValueAsString(hits))
-        return np.fromiter(map(int, found), dtype=np.int64, count=len(found))
+        documents = np.fromiter(map(int, found), dtype=np.int64, count=len(found))
+        return self._numbers[documents + self._starts[first]].astype(np.int64)
+
+    def _make_searcher(self, first: int, last: int):
+        java, cast = start_java()
+        reader = java("org.apache.lucene.index.MultiReader")(self._readers[first:last], False)
+        searcher = java("org.apache.lucene.search.IndexSearcher")(cast("org.apache.lucene.index.IndexReader", reader))
+        searcher.setSimilarity(self._similarity)
+        return self._searchers.setdefault((first, last), searcher)

@@ -9,7 +9,6 @@ import numpy as np
 from fairseq_seg.retrieval.fuzzy import as_characters
 from fairseq_seg.retrieval.sequences import UNKNOWN
 
-UNITS = ("symbol", "word")
 # One character stands for one symbol or word, and Unicode has no more than this.
 LARGEST_CODE = 0x10FFFF
 

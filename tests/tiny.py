@@ -8,6 +8,7 @@ import torch
 from fairseq.data import Dictionary, ListDataset
 from torch import Tensor
 
+from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
 from fairseq_seg.data.pair_memory import PairMemory
 from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
@@ -40,6 +41,10 @@ def make_model(seed: int = 1, randomize: bool = True, **options) -> SegGRUModel:
             model.decoder.memory.metric.mul_(20.0)  # or q would be nearly even, and hide faults
             model.decoder.memory.coverage_penalty.fill_(3.0)
     return model.eval()
+
+
+def make_criterion(smoothing: float = 0.0, sentence_avg: bool = False) -> SegCrossEntropy:
+    return SegCrossEntropy(SimpleNamespace(target_dictionary=TARGET), sentence_avg, smoothing)
 
 
 def random_sentence(rng: random.Random, dictionary: Dictionary, longest: int) -> list[int]:

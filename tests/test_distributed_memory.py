@@ -1,0 +1,77 @@
+"""Two processes train to the parameters of one with twice the batches, also where one of them has no memory at all."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+
+from tests.test_memory import OPTIONS
+from tests.tiny import make_batch, make_criterion, make_model, random_pairs
+
+SENTENCES, PAIRS = random_pairs(1, 8), random_pairs(2, 6)
+RATE = 1.0
+
+
+def batches_of(rank: int, update: int, rows: list[list[list[int]]]) -> dict:
+    """Return the batch that a rank takes in an update; both ranks have memories in the second update only."""
+    mine = SENTENCES[4 * rank : 4 * rank + 4]
+    return make_batch(mine, PAIRS, rows[rank if update == 0 else 0])
+
+
+ROWS = [[[0, 1], [2], [], [3, 0]], [[], [], [], []]]
+
+
+def train_rank(rank: int, options: list[dict], port_file: str, results: str) -> None:
+    """Train a model of each option in torch's own DistributedDataParallel and save the parameters."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{port_file}", rank=rank, world_size=2)
+    states = []
+    for option in options:
+        model = make_model(**option).train()
+        wrapped = torch.nn.parallel.DistributedDataParallel(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        for update in range(2):
+            optimizer.zero_grad()
+            # DistributedDataParallel averages the ranks' gradients; one process sums them.
+            loss, _, _ = make_criterion()(wrapped, batches_of(rank, update, ROWS))
+            (2 * loss).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        states.append(copy.deepcopy(model.state_dict()))
+    torch.save(states, f"{results}.{rank}")
+    dist.destroy_process_group()
+
+
+def train_alone(option: dict) -> dict:
+    model = make_model(**option).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    for update in range(2):
+        optimizer.zero_grad()
+        for rank in range(2):
+            make_criterion()(model, batches_of(rank, update, ROWS))[0].backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model.state_dict()
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict]]:
+    """The parameters of every option, by rank."""
+    folder: Path = tmp_path_factory.mktemp("two")
+    arguments = (OPTIONS, str(folder / "meeting"), str(folder / "result"))
+    multiprocessing.spawn(train_rank, arguments, nprocs=2)
+    return [torch.load(folder / f"result.{rank}", weights_only=True) for rank in range(2)]
+
+
+@pytest.mark.parametrize("index", range(len(OPTIONS)), ids=["-".join(map(str, o.values())) for o in OPTIONS])
+def test_two_processes_equal_one(two_processes, index: int):
+    left, right = (states[index] for states in two_processes)
+    expected = train_alone(OPTIONS[index])
+    initial = make_model(**OPTIONS[index]).state_dict()
+    for name, value in expected.items():
+        assert torch.equal(left[name], right[name]), name
+        torch.testing.assert_close(left[name], value, rtol=0, atol=1e-4, msg=lambda m, n=name: n + m)
+    assert any((expected[name] - initial[name]).abs().max() > 1e-3 for name in expected if "memory" in name)

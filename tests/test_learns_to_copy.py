@@ -1,0 +1,71 @@
+"""What the memory is for: words whose translation only a retrieved pair can tell, through the real commands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import SECRET_WORDS, SOURCE, TARGET, Corpus, binarize, make_corpus, write_text
+from tests.stock import DECODING, ROOT, TRAINING, hypotheses, run_stock
+
+PLUGIN = ["--user-dir", ROOT / "fairseq_seg", "--task", "seg_translation"]
+SIZES = ["--hidden-size", 64, "--embed-dim", 48, "--dropout", 0]
+
+
+def prepare(corpus: Corpus, folder: Path) -> Path:
+    """Binarize a corpus and attach its memory; in a process of its own, because a JVM and forked workers do not mix."""
+    write_text(corpus, folder / "text")
+    binarize(folder / "text", folder / "data-bin")
+    command = [Path(sys.executable).with_name("seg-attach"), folder / "data-bin", "-s", SOURCE, "-t", TARGET]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return folder / "data-bin"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained with one retrieved pair a sentence."""
+    folder = tmp_path_factory.mktemp("copy")
+    data_bin = prepare(make_corpus(seed=1, groups=400, held_out=10), folder)
+    options = ["--memory-k", 1, "--lr", 0.005, "--batch-size", 32, "--max-epoch", 8, "--disable-validation"]
+    output = run_stock("train", data_bin, *PLUGIN, *TRAINING, *SIZES, *options, "--save-dir", folder / "checkpoints")
+    assert "memory: K=1, select=topk" in output
+    return folder / "checkpoints" / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def unseen() -> Corpus:
+    """Another seed: the same words, but groups that the model cannot have learnt by heart."""
+    return make_corpus(seed=2, groups=100, held_out=40)
+
+
+@pytest.fixture(scope="module")
+def unseen_data_bin(unseen: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(unseen, tmp_path_factory.mktemp("unseen"))
+
+
+@pytest.fixture(scope="module")
+def accuracy(checkpoint: Path, unseen: Corpus, unseen_data_bin: Path):
+    """Return a function: the share of sentences whose secret word, and no other, is in the translation."""
+
+    def measure(k: int) -> float:
+        options = ["--memory-k", k, "--path", checkpoint, "--cpu", "--beam", 2, *DECODING]
+        translations = hypotheses(run_stock("generate", unseen_data_bin, *PLUGIN, *options))
+        assert len(translations) == len(unseen.test)
+        found = [[word for word in translations[i][0].split() if word in SECRET_WORDS] for i in range(len(unseen.test))]
+        return sum(words == [pair.secret] for words, pair in zip(found, unseen.test, strict=True)) / len(found)
+
+    return measure
+
+
+def test_secret_words_come_from_the_memory(accuracy):
+    assert accuracy(1) >= 0.95
+
+
+def test_without_memory_they_are_guessed(accuracy):
+    assert accuracy(0) < 0.15
+
+
+def test_more_pairs_than_in_training_still_help(accuracy):
+    """Of 16 pairs, three at most are of the sentence's own group."""
+    assert accuracy(16) > 0.5

@@ -1,0 +1,67 @@
+"""No host sync and no stray CPU tensor: the model runs on the meta device, where no value can be looked at.
+
+`.item()`, `unique`, `nonzero` and most mixtures of devices raise there; products and indexing with a CPU tensor do not,
+so that every operation is watched, too.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from fairseq_seg.data.pair_memory import limit
+from tests.test_memory import PAIRS, ROWS, SENTENCES, every_option
+from tests.tiny import make_batch, make_criterion, make_model
+
+
+class RefuseCPU(TorchDispatchMode):
+    """Raises at any operation that takes or makes a CPU tensor."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves((args, kwargs, result)):
+            if isinstance(leaf, Tensor) and leaf.device.type == "cpu":
+                raise AssertionError(f"{func} met a CPU tensor of shape {tuple(leaf.shape)}")
+        return result
+
+
+def on_meta(batch: dict) -> dict:
+    return tree_map(lambda x: x.to("meta") if isinstance(x, Tensor) else x, batch)
+
+
+@pytest.mark.parametrize("rows", [ROWS, None], ids=["memory", "plain"])
+@every_option
+def test_decoding_steps(options, rows):
+    model, beam = make_model(**options).to("meta"), 3
+    batch = on_meta(make_batch(SENTENCES, PAIRS, rows))
+    tokens = torch.zeros(beam * len(SENTENCES), 1, dtype=torch.long, device="meta")
+    everyone = torch.zeros(len(tokens), dtype=torch.long, device="meta")
+    fewer = torch.zeros(beam * 2, dtype=torch.long, device="meta")
+    state: dict = {}
+    with RefuseCPU(), torch.no_grad():
+        encoder_out = model.encoder.forward_torchscript(batch["net_input"])
+        encoder_out = model.encoder.reorder_encoder_out(encoder_out, everyone)
+        for order in (everyone, fewer, fewer):
+            output = model.decoder(tokens, encoder_out=encoder_out, incremental_state=state)
+            log_p = model.get_normalized_probs(output, log_probs=True)
+            assert log_p.shape == (len(tokens), 1, model.decoder.output.num_embeddings)
+            model.decoder.reorder_incremental_state_scripting(state, order)
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+            tokens = tokens.index_select(0, order)
+        model.decoder.pop_nan()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows", [ROWS, None], ids=["memory", "plain"])
+@every_option
+def test_training_step(options, rows, smoothing):
+    model = make_model(**options).to("meta").train()
+    batch = on_meta(make_batch(SENTENCES, PAIRS, rows))
+    criterion = make_criterion(smoothing)
+    with RefuseCPU():
+        if rows is not None:
+            batch["net_input"]["memory"] = limit(batch["net_input"]["memory"], 1)
+        loss, _, _ = criterion(model, batch)
+        loss.backward()
+    assert all(p.grad is not None and p.grad.device.type == "meta" for p in model.parameters())

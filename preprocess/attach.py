@@ -114,6 +114,7 @@ def open_engine(home: DataBin, memory, memory_print: str, unit, k1: float, b: fl
 def attach_split(data: DataBin, split: str, retriever, memory_print: str, engine: str, options) -> None:
     """Retrieves for every example of a split, or goes on where a stopped run left off, and writes the attached file."""
     from fairseq_seg.data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, write_attached
+    from fairseq_seg.retrieval.retriever import OVERFETCH
     from fairseq_seg.retrieval.sequences import row_keys
 
     source, target = data.pair(split)
@@ -126,6 +127,7 @@ def attach_split(data: DataBin, split: str, retriever, memory_print: str, engine
             [
                 f"engine:{engine}",
                 f"unit:{options.query_unit}/{options.score_unit}",
+                f"fetch:{OVERFETCH}x",
                 f"candidates:{options.candidates}",
                 f"keep:{options.keep}",
                 f"min:{options.min_score:g}",

@@ -212,7 +212,7 @@ class LuceneIndex:
         self._queries = java("org.apache.lucene.util.QueryBuilder")(analyzer)
         self._json = java("com.fasterxml.jackson.databind.ObjectMapper")()
         version = java("org.apache.lucene.util.Version").LATEST.toString()
-        self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}"
+        self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|frequent:{FREQUENT_SHARE:g}"
 
     def search(self, text: str, count: int) -> np.ndarray:
         """Returns the numbers of up to ``count`` texts, best first."""

@@ -188,7 +188,7 @@ class LuceneIndex:
 
     Only texts of a plausible length are searched, as long as they give enough hits: one that is less than half or more
     than twice as long as the query cannot reach a fuzzy score of 0.5 (Eq. 3). That leaves room among the hits for
-    better ones, and half of the work undone.
+    better ones, and part of the work undone.
     """
 
     def __init__(self, folder: Path, identity: dict, k1: float, b: float):

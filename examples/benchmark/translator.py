@@ -135,9 +135,7 @@ def translator(model, dictionary, batch: dict) -> Callable[[], None]:
     length = batch["target"].size(1) - 1
     model.prepare_for_inference_(FairseqConfig())
     model.eval()
-    generator = SequenceGenerator(
-        [model], dictionary, beam_size=BEAM, max_len_a=0, max_len_b=length, min_len=length
-    )
+    generator = SequenceGenerator([model], dictionary, beam_size=BEAM, max_len_a=0, max_len_b=length, min_len=length)
     return lambda: generator.generate([model], batch)
 
 

@@ -15,7 +15,7 @@ def deep_fusion(state: Tensor, values: Tensor, read: MemoryRead) -> Tensor:
 
 def safe_log(p: Tensor) -> Tensor:
     """log p with log 0 = -inf and a gradient of 0, not NaN, there."""
-    positive = p > 0
+    positive = p > 1e-30  # what is smaller counts as 0: its gradient 1/p could overflow, and infinity times 0 is NaN
     return torch.where(positive, torch.where(positive, p, 1.0).log(), float("-inf"))
 
 

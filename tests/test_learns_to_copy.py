@@ -66,6 +66,6 @@ def test_without_memory_they_are_guessed(accuracy):
     assert accuracy(0) < 0.15
 
 
-def test_more_pairs_than_in_training_still_help(accuracy):
-    """Of 16 pairs, three at most are of the sentence's own group."""
-    assert accuracy(16) > 0.5
+def test_many_more_pairs_than_in_training_decode(accuracy):
+    """Of 16 pairs, three at most are of the sentence's own group; the others have other secrets for the same names."""
+    assert accuracy(16) > accuracy(0)

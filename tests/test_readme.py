@@ -1,0 +1,43 @@
+"""The README's commands, run as they stand on the generated corpus, with smaller sizes."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.corpus import make_corpus, write_text
+
+ROOT = Path(__file__).parent.parent
+SMALLER = {
+    "--vocab-size 8000": "--vocab-size 150",
+    "--max-update 20000": "--max-update 20 --hidden-size 32 --embed-dim 32 --cpu",
+    "--beam 5": "--beam 2 --max-len-b 10 --cpu",
+    "--user-dir fairseq_seg": f"--user-dir {ROOT}/fairseq_seg",
+}
+
+
+def test_the_commands_for_ones_own_corpus(tmp_path: Path) -> None:
+    text = ROOT.joinpath("README.md").read_text(encoding="utf-8")
+    section = text.split("## Your own corpus")[1].split("\n## ")[0]
+    script = "\n".join(re.findall(r"```bash\n(.*?)```", section, re.DOTALL))
+    for full, small in SMALLER.items():
+        assert full in script
+        script = script.replace(full, small)
+    corpus = make_corpus()
+    write_text(corpus, tmp_path / "corpus")
+    for side in ("en", "fr"):
+        tmp_path.joinpath(f"corpus/valid.{side}").rename(tmp_path / f"corpus/dev.{side}")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    references = tmp_path.joinpath("corpus/test.fr").read_text(encoding="utf-8").splitlines()
+    assert len(tmp_path.joinpath("test.fr").read_text(encoding="utf-8").splitlines()) == len(references)
+    assert '"signature": "nrefs:1' in done.stdout
+    assert re.search(r"^D-0\t", done.stdout, re.MULTILINE)

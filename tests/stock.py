@@ -5,6 +5,7 @@ import importlib
 import io
 import logging
 import os
+import socket
 import subprocess
 import sys
 from collections import defaultdict
@@ -98,6 +99,18 @@ def run_process(command: str, *arguments: object, stdin: str | None = None) -> s
     output, _ = process.communicate(stdin, timeout=300)
     assert process.returncode == 0, output
     return output
+
+
+def train_two_processes(*arguments: object) -> None:
+    """Run `fairseq-train` as two processes that train one model."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    together = ["--distributed-world-size", 2, "--distributed-init-method", f"tcp://127.0.0.1:{port}"]
+    together += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    ranks = [start_process("train", *arguments, *together, "--distributed-rank", rank) for rank in (0, 1)]
+    outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
 
 
 def tagged_lines(output: str, tag: str) -> dict[int, list[list[str]]]:

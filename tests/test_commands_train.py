@@ -1,7 +1,6 @@
 """fairseq-train, fairseq-hydra-train and fairseq-validate with the plugin, end to end on the generated corpus."""
 
 import re
-import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import torch
 
 from fairseq_seg.cli.average import load_checkpoint
 from tests.corpus import Corpus, binarize, write_text
-from tests.stock import DECODING, PLUGIN, ROOT, TRAINING, run_process, run_stock, start_process
+from tests.stock import DECODING, PLUGIN, ROOT, TRAINING, run_process, run_stock, train_two_processes
 
 
 def train(data_bin: Path, save_dir: Path, *arguments: object) -> str:
@@ -125,15 +124,7 @@ def test_bleu_of_validation_is_that_of_all_sentences(small, size: int, trained: 
 def test_two_processes_equal_one_with_twice_the_batches(data_bin: Path, tmp_path: Path):
     options = ["--batch-size", 8, "--dropout", 0, "--max-update", 8, "--disable-validation"]
     train(data_bin, tmp_path / "one", *options, "--update-freq", 2)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    together = ["--distributed-world-size", 2, "--distributed-init-method", f"tcp://127.0.0.1:{port}"]
-    together += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
-    options = [data_bin, *PLUGIN, *TRAINING, *options, *together, "--save-dir", tmp_path / "two"]
-    ranks = [start_process("train", *options, "--distributed-rank", rank) for rank in (0, 1)]
-    outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
+    train_two_processes(data_bin, *PLUGIN, *TRAINING, *options, "--save-dir", tmp_path / "two")
     assert updates(last(tmp_path / "two")) == updates(last(tmp_path / "one")) == 8
     assert_same_parameters(last(tmp_path / "two"), last(tmp_path / "one"), tolerance=1e-4)
 

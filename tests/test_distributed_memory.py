@@ -8,6 +8,11 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
+from fairseq_seg.cli.average import load_checkpoint
+from fairseq_seg.data.attached import AttachedMemory
+from tests.corpus import make_corpus
+from tests.stock import DECODING, TRAINING, hypotheses, run_stock, train_two_processes
+from tests.test_learns_to_copy import PLUGIN, prepare
 from tests.test_memory import OPTIONS
 from tests.tiny import make_batch, make_criterion, make_model, random_pairs
 
@@ -75,3 +80,30 @@ def test_two_processes_equal_one(two_processes, index: int):
         assert torch.equal(left[name], right[name]), name
         torch.testing.assert_close(left[name], value, rtol=0, atol=1e-4, msg=lambda m, n=name: n + m)
     assert any((expected[name] - initial[name]).abs().max() > 1e-3 for name in expected if "memory" in name)
+
+
+@pytest.fixture(scope="module")
+def attached(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data-bin in which the shortest sentences find no pair that is similar enough."""
+    return prepare(make_corpus(seed=1, groups=60, held_out=10), tmp_path_factory.mktemp("attached"))
+
+
+MIN_SCORE = 0.88  # one word of nine may differ, not one of eight
+OPTIONS_OF_TRAINING = [*PLUGIN, *TRAINING, "--hidden-size", 16, "--embed-dim", 16, "--dropout", 0, "--memory-k", 2]
+OPTIONS_OF_TRAINING += ["--memory-min-score", MIN_SCORE, "--batch-size", 2, "--max-update", 30, "--disable-validation"]
+
+
+def test_stock_training_as_two_processes_equals_one(attached: Path, tmp_path: Path):
+    memory = AttachedMemory.load(attached / "train.en-fr.memory")
+    empty = sum(len(memory.select(row, 2, min_score=MIN_SCORE)[0]) == 0 for row in range(len(memory))) / len(memory)
+    assert 0.1 < empty < 0.5  # sentences of one length stand together: these batches have no memory at all
+    run_stock("train", attached, *OPTIONS_OF_TRAINING, "--update-freq", 2, "--save-dir", tmp_path / "one")
+    train_two_processes(attached, *OPTIONS_OF_TRAINING, "--save-dir", tmp_path / "two")
+    one, two = (load_checkpoint(tmp_path / run / "checkpoint_last.pt")["model"] for run in ("one", "two"))
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-4, msg=lambda m, n=name: n + m)
+    assert one["decoder.memory.coverage_penalty"] != 0
+    # and what was trained with two pairs decodes with none, one, or many
+    for k in (0, 1, 16):
+        options = ["--path", tmp_path / "one" / "checkpoint_last.pt", "--memory-k", k, "--cpu", "--beam", 2, *DECODING]
+        assert len(hypotheses(run_stock("generate", attached, *PLUGIN, *options))) == 10

@@ -24,6 +24,9 @@ class SegCrossEntropyConfig(FairseqDataclass):
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
+FIGURES = ("gate", "present", "copied", "entropy", "lambda")  # of the memory, in the log
+
+
 def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dict[str, Tensor]:
     """Sums over the real target symbols of sentences that have a memory.
 
@@ -35,7 +38,8 @@ def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dic
     present = (read.symbols.unsqueeze(1) == target.unsqueeze(2)).any(-1)
     entropy = torch.special.entr(read.weights).sum(-1)
     figures = {"gate": gate, "present": present.float(), "copied": gate * copy_mass, "entropy": entropy}
-    return {"memory_ntokens": real.sum()} | {f"memory_{name}": (x * real).sum().detach() for name, x in figures.items()}
+    sums = {f"memory_{name}": (x * real).sum().detach() for name, x in figures.items()}
+    return {"memory_ntokens": real.float().sum()} | sums
 
 
 @register_criterion("seg_cross_entropy", dataclass=SegCrossEntropyConfig)
@@ -57,12 +61,13 @@ class SegCrossEntropy(FairseqCriterion):
             log_p = log_gen.gather(-1, target.unsqueeze(-1)).squeeze(-1)
         else:
             log_p = -F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
-        figures = {}
+        # Also where this batch has no memory: fairseq adds the ranks' figures up key by key.
+        figures = {f"memory_{name}": torch.zeros_like(log_p[0, 0]) for name in ("ntokens", *FIGURES)}
         if extra["read"] is not None:
             mixed, copy_mass = target_log_prob(log_p, extra["read"], target)
             log_p = log_p if read is None else mixed
             figures = memory_figures(copy_mass, extra["read"], target, real)
-            figures["memory_lambda"] = figures["memory_ntokens"] * extra["lambda"].detach()
+            figures["memory_lambda"] = figures["memory_ntokens"] * extra["lambda"].detach().float().squeeze()
         nll_loss = -(log_p * real).sum()
         loss = nll_loss
         if self.label_smoothing > 0:
@@ -91,7 +96,7 @@ class SegCrossEntropy(FairseqCriterion):
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
         slots_seen = total("memory_ntokens")
         if slots_seen > 0:
-            for name in ("gate", "present", "copied", "entropy", "lambda"):
+            for name in FIGURES:
                 metrics.log_scalar(name, total(f"memory_{name}") / slots_seen, slots_seen, round=3)
 
     @staticmethod

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 class Memory(NamedTuple):
     """The slots of a batch of sentences, S of them a sentence, padded."""
 
-    keys: Tensor  # M c', (B, S, C)
+    keys: Tensor  # M c', fp32: a score of hundreds has no fraction left in half precision, (B, S, C)
     gate_values: Tensor  # the gate's projection of z', fp32, (B, S, G)
     values: Tensor  # z', (B, S, H)
     symbols: Tensor  # y', (B, S), the padding symbol where there is no slot
@@ -87,7 +87,7 @@ class KeyValueMemory(nn.Module):
 
         keys = keys * self.metric if self.metric.dim() == 1 else keys @ self.metric.t()
         return Memory(
-            keys=lay_out(keys),
+            keys=lay_out(keys).float(),
             gate_values=lay_out(self.gate.from_value(values)).float(),
             values=lay_out(values),
             symbols=lay_out(symbols).masked_fill(mask, pad),
@@ -96,7 +96,7 @@ class KeyValueMemory(nn.Module):
 
     def match(self, query: Tensor, memory: Memory) -> Tensor:
         """Content scores c_t M c'_tau of Eq. 4; query (B, T, C) -> fp32 (B, T, S), lowest where there is no slot."""
-        scores = torch.bmm(query, memory.keys.transpose(1, 2)).float()
+        scores = torch.bmm(query.float(), memory.keys.transpose(1, 2))
         return scores.masked_fill(memory.mask.unsqueeze(1), torch.finfo(torch.float32).min)
 
     def step(

@@ -139,6 +139,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         super().__init__(dictionary)
         units, annotation_size = cfg.hidden_size, 2 * cfg.hidden_size
         self.embed = embed
+        self.need_attention = True
         self._nan: Tensor | None = None
         self.fusion = str(cfg.fusion)
         self.detach_memory = cfg.detach_memory
@@ -187,7 +188,8 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
     def extra(self, attention: Tensor, read: MemoryRead | None) -> dict:
         """What goes along with the logits: `copy` is to be mixed in, `read` is what the memory gave, for logs."""
         copy = None if self.fusion == "deep" else read
-        return {"attn": [attention], "read": read, "copy": copy, "lambda": self.memory.coverage_penalty}
+        attn = [attention] if self.need_attention else None
+        return {"attn": attn, "read": read, "copy": copy, "lambda": self.memory.coverage_penalty}
 
     def forward(
         self,
@@ -228,9 +230,10 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         state = saved["state"] if saved else annotations.start.repeat_interleave(beam, dim=0)
         embeddings = self.embed(tokens)
         from_input = self.cell.first_input(embeddings)
-        state, context, attention = self.cell.step(from_input, state, annotations, self.cell.plain(annotations))
+        state, attention = self.cell.step(from_input, state, annotations, self.cell.plain(annotations))
         # from here on a sentence's beam stands where teacher forcing has the steps: (B, beam, ...)
-        states, contexts, embeddings = (x.view(sentences, beam, -1) for x in (state, context, embeddings))
+        contexts = annotations.context(attention)
+        states, embeddings = (x.view(sentences, beam, -1) for x in (state, embeddings))
         read = coverage = None
         if memory is not None:
             scores = self.memory.match(self.memory_query(states, contexts), memory)
@@ -241,7 +244,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
             coverage = coverage.view(rows, -1)
         self.set_incremental_state(incremental_state, "cell", {"state": state, "coverage": coverage})
         logits = self.output_layer(states, embeddings, contexts, read, memory)
-        return logits.view(rows, 1, -1), self.extra(attention.unsqueeze(1), read)
+        return logits.view(rows, 1, -1), self.extra(attention.view(rows, 1, -1), read)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         saved = self.get_incremental_state(incremental_state, "cell")
@@ -289,6 +292,8 @@ class SegGRUModel(FairseqEncoderDecoderModel):
                     "--share-all-embeddings needs one dictionary for both: fairseq-preprocess --joined-dictionary."
                 )
             cfg.share_decoder_input_output_embed = True
+        if cfg.memory_keys == "target" and (cfg.detach_memory or cfg.hidden_size % 2):
+            raise SegError("--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory.")
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
                 "the checkpoint was trained without memory, so its copy gate means nothing: use --memory-k 0, or "
@@ -307,12 +312,15 @@ class SegGRUModel(FairseqEncoderDecoderModel):
         """Teacher forcing. Sentences (B rows) and retrieved pairs (P rows) go through the translator in one pass."""
         encoder, decoder = self.encoder, self.decoder
         if memory is None or decoder.target_keys is not None:
-            logits, extra = decoder(prev_output_tokens, encoder_out=encoder(src_tokens, src_lengths, memory))
+            encoder_out = encoder(src_tokens, src_lengths, memory)
             if memory is None and self.training:
                 # Distributed training waits for a gradient of every parameter, also of the memory this batch has not.
+                # They touch the smallest tensor that all steps depend on.
                 idle = [m for m in (decoder.memory, decoder.target_keys) if m is not None]
-                logits = logits + 0 * sum(p.sum() for module in idle for p in module.parameters())
-            return logits, extra
+                nothing = 0 * sum(p.sum() for module in idle for p in module.parameters())
+                annotations = encoder_out["annotations"]
+                encoder_out["annotations"] = annotations._replace(start=annotations.start + nothing)
+            return decoder(prev_output_tokens, encoder_out=encoder_out)
         batch, steps, memory_steps = src_tokens.size(0), prev_output_tokens.size(1), memory["tokens"].size(1)
         annotations = encoder.annotate(
             _stack_rows(src_tokens, memory["src_tokens"], decoder.pad), torch.cat([src_lengths, memory["src_lengths"]])

@@ -31,6 +31,7 @@ class AdditiveAttention(nn.Module):
             weights alpha, (B, beam, S).
         """
         query = query.view(projected.size(0), -1, 1, query.size(-1))
-        scores = self.score(torch.tanh(projected.unsqueeze(1) + query)).squeeze(-1)
+        hidden = (projected.unsqueeze(1) + query).tanh_()  # in place: no other tensor of a step is as large
+        scores = self.score(hidden).squeeze(-1)
         scores = scores.masked_fill(mask.unsqueeze(1), float("-inf"))
         return torch.softmax(scores, dim=-1, dtype=torch.float32).type_as(scores)

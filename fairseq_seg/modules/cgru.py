@@ -24,8 +24,13 @@ class Annotations(NamedTuple):
 
     states: Tensor  # h, (B, S, 2H)
     projected: Tensor  # W_h h, (B, S, A)
+    second_input: Tensor  # GRU2's projection of h, (B, S, 3H); that of c_t is its weighted sum
     mask: Tensor  # (B, S), True at padding
     start: Tensor  # z_0, (B, H)
+
+    def context(self, weights: Tensor) -> Tensor:
+        """c = sum_tau alpha_tau h_tau (Eq. 2); weights alpha (B, T, S) -> (B, T, 2H)."""
+        return torch.bmm(weights, self.states)
 
     def select(self, index: Tensor) -> "Annotations":
         """The sentences named by index (B',)."""
@@ -37,8 +42,7 @@ class Maps(NamedTuple):
 
     first_state: Callable[[Tensor], Tensor]  # (R, H) -> (R, 3H)
     query: Callable[[Tensor], Tensor]  # W_s s, (R, H) -> (R, A)
-    context: Callable[[Tensor], Tensor]  # weights (B, beam, S) -> sum_tau alpha_tau h_tau, (B, beam, 2H)
-    second_input: Callable[[Tensor], Tensor]  # (R, 2H) -> (R, 3H)
+    second_input: Callable[[Tensor], Tensor]  # weights (B, beam, S) -> GRU2's projection of c_t, (B, beam, 3H)
     second_state: Callable[[Tensor], Tensor]  # (R, H) -> (R, 3H)
 
 
@@ -69,15 +73,20 @@ class ConditionalGRU(nn.Module):
         """Prepare encoder states (B, S, 2H) with their padding mask (B, S) for decoding."""
         real = (~mask).unsqueeze(-1).type_as(states)
         mean = (states * real).sum(1) / real.sum(1).clamp(min=1)
-        return Annotations(states, self.attention.project(states), mask, torch.tanh(self.start(mean)))
+        return Annotations(
+            states=states,
+            projected=self.attention.project(states),
+            second_input=self.second_input(states),  # its bias is right in the weighted sum: the weights sum to one
+            mask=mask,
+            start=torch.tanh(self.start(mean)),
+        )
 
     def plain(self, annotations: Annotations) -> Maps:
         """The matrices of a step, for decoding step by step."""
         return Maps(
             self.first_state,
             self.attention.query_proj,
-            lambda weights: torch.bmm(weights, annotations.states),
-            self.second_input,
+            lambda weights: torch.bmm(weights, annotations.second_input),
             self.second_state,
         )
 
@@ -85,14 +94,12 @@ class ConditionalGRU(nn.Module):
         """The same matrices for teacher forcing over all steps, and the first state of that loop."""
         matrices = [
             LoopMatrix(linear.weight.t(), linear.bias)
-            for linear in (self.first_state, self.attention.query_proj, self.second_input, self.second_state)
+            for linear in (self.first_state, self.attention.query_proj, self.second_state)
         ]
-        matrices.insert(2, LoopMatrix(annotations.states))
+        matrices.insert(2, LoopMatrix(annotations.second_input))
         return Maps(*matrices), begin_loop(annotations.start, matrices)
 
-    def step(
-        self, from_input: Tensor, state: Tensor, annotations: Annotations, maps: Maps
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def step(self, from_input: Tensor, state: Tensor, annotations: Annotations, maps: Maps) -> tuple[Tensor, Tensor]:
         """One step for R = B * beam rows, those of a sentence next to each other.
 
         Args:
@@ -101,13 +108,12 @@ class ConditionalGRU(nn.Module):
             maps: `plain` or `looped`.
 
         Returns:
-            z_t (R, H), c_t (R, 2H) and the attention weights (R, S).
+            z_t (R, H) and the attention weights (B, beam, S), of which `Annotations.context` makes c_t.
         """
         intermediate = gru_update(from_input, maps.first_state(state), state)
         weights = self.attention(maps.query(intermediate), annotations.projected, annotations.mask)
-        context = maps.context(weights).view(state.size(0), -1)  # Eq. 2
-        new_state = gru_update(maps.second_input(context), maps.second_state(intermediate), intermediate)
-        return new_state, context, weights.view(state.size(0), -1)
+        from_context = maps.second_input(weights).view(state.size(0), -1)
+        return gru_update(from_context, maps.second_state(intermediate), intermediate), weights
 
     def forward(self, embeddings: Tensor, annotations: Annotations) -> tuple[Tensor, Tensor, Tensor]:
         """Teacher forcing: run over all steps of embeddings (B, T, E).
@@ -115,15 +121,17 @@ class ConditionalGRU(nn.Module):
         Returns:
             states z (B, T, H), contexts c (B, T, 2H), attention weights (B, T, S).
         """
-        # What one loop over plain matrices would give too; under autocast torch has to see the products itself.
-        fast = torch.is_grad_enabled() and not torch.is_autocast_enabled(embeddings.device.type)
+        from_inputs = self.first_input(embeddings)
+        # What one loop over plain matrices would give too. Under autocast, where products have another type than the
+        # weights, torch has to see the products itself.
+        fast = torch.is_grad_enabled() and from_inputs.dtype == self.first_input.weight.dtype
         maps, state = self.looped(annotations) if fast else (self.plain(annotations), annotations.start)
         steps = []
-        for from_input in self.first_input(embeddings).unbind(1):
-            state, context, weights = self.step(from_input, state, annotations, maps)
-            steps.append((state, context, weights))
-        states, contexts, weights = (torch.stack(column, dim=1) for column in zip(*steps, strict=True))
-        return states, contexts, weights
+        for from_input in from_inputs.unbind(1):
+            state, weights = self.step(from_input, state, annotations, maps)
+            steps.append((state.unsqueeze(1), weights))
+        states, weights = (torch.cat(column, dim=1) for column in zip(*steps, strict=True))
+        return states, annotations.context(weights), weights
 
 
 class Readout(nn.Module):

@@ -139,7 +139,6 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         super().__init__(dictionary)
         units, annotation_size = cfg.hidden_size, 2 * cfg.hidden_size
         self.embed = embed
-        self.need_attention = True
         self._nan: Tensor | None = None
         self.fusion = str(cfg.fusion)
         self.detach_memory = cfg.detach_memory
@@ -188,8 +187,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
     def extra(self, attention: Tensor, read: MemoryRead | None) -> dict:
         """What goes along with the logits: `copy` is to be mixed in, `read` is what the memory gave, for logs."""
         copy = None if self.fusion == "deep" else read
-        attn = [attention] if self.need_attention else None
-        return {"attn": attn, "read": read, "copy": copy, "lambda": self.memory.coverage_penalty}
+        return {"attn": [attention], "read": read, "copy": copy, "lambda": self.memory.coverage_penalty}
 
     def forward(
         self,

@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
         choices=("sentencepiece", "@@", "none"),
         help="how the target text was cut into symbols; by default told from the dictionary",
     )
+    options.add_argument("--copies", metavar="FOLDER", help="also write the TM translations, FOLDER/SPLIT.TARGET")
     options.add_argument("--png", metavar="FILE", help="also draw the histogram of best scores")
     return options
 
@@ -61,6 +62,7 @@ class SplitStats:
     sources_in_memory: int
     bleu: dict[int | str, float]
     bleu_signature: str | None
+    copies: list[str]
 
     def shares(self) -> list[float]:
         """The share of the sentences in each of `BINS`."""
@@ -131,7 +133,7 @@ def split_stats(
         shares = [covered(source[row], [memory_source[i] for i in ids]) for row, ids in chosen]
         return float(np.mean(shares)) if shares else 0.0
 
-    bleu, signature = {}, None
+    bleu, signature, copies = {}, None, []
     if split != "train" and len(rows):
         dictionary = data.dictionary(data.target_lang)
         subword = subword or detect_subword(dictionary)
@@ -155,6 +157,7 @@ def split_stats(
         sources_in_memory=int(np.isin(source_keys, row_keys(memory_source)).sum()),
         bleu=bleu,
         bleu_signature=signature,
+        copies=copies,
     )
 
 
@@ -219,6 +222,10 @@ def main(arguments: list[str] | None = None) -> None:
             stats = split_stats(split, data, home.pair("train"), attached, options.subword)
             print(report(stats), flush=True)
             all_stats.append(stats)
+            if options.copies and stats.copies:
+                path = Path(options.copies) / f"{split}.{data.target_lang}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("".join(f"{copy}\n" for copy in stats.copies), encoding="utf-8")
         if not all_stats:
             raise SegError(f"{data.folder} has no attached memory; run seg-attach first.")
         if options.png:

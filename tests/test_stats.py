@@ -29,14 +29,16 @@ def test_report_and_picture(attached, tmp_path, capsys, corpus):
     assert (tmp_path / "scores.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_leakage_is_counted(attached, tmp_path, capsys):
+def test_leakage_is_counted(attached, tmp_path, capsys, corpus):
     """Test sentences that are training sentences: all are exact, and copying them is perfect."""
     folder = shutil.copytree(attached, tmp_path / "data-bin")
     for path in list(folder.glob(f"valid.{SOURCE}-{TARGET}.*.*")):
         shutil.copy(path, folder / path.name.replace("valid", "train"))
     attach.main([str(folder)])
     capsys.readouterr()
-    stats.main([str(folder)])
+    stats.main([str(folder), "--copies", str(tmp_path / "tm")])
+    copies = (tmp_path / "tm" / f"valid.{TARGET}").read_text(encoding="utf-8").splitlines()
+    assert copies == [pair.target for pair in corpus.valid]
     valid = capsys.readouterr().out.split("valid:")[1].split("test:")[0]
     assert "found in the memory word for word: 40 pairs, 40 sources" in valid
     assert "covered by the memory: best pair 100.0%" in valid

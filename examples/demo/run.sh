@@ -45,7 +45,7 @@ once binarize fairseq-preprocess -s en -t fr --trainpref "$work/symbols/train" -
 
 # 4. Retrieve for every sentence the training pairs that resemble it, and see what they are worth.
 once attach seg-attach "$work/data-bin" -s en -t fr
-run seg-stats "$work/data-bin" -s en -t fr | tee "$work/stats.txt"
+once stats seg-stats "$work/data-bin" -s en -t fr --copies "$work/tm"
 
 # 5. Train the plain translator, in the background, and the guided one, with the same budget.
 train=(fairseq-train "$work/data-bin" -s en -t fr --user-dir fairseq_seg --task seg_translation --arch seg_gru_small
@@ -77,6 +77,5 @@ translate seg "$work/seg" 1
 
 # 7. Score: the systems below each other, and sacrebleu's signature, which says how the score was made.
 cd "$work"
-run sacrebleu text/test.fr -i nmt.fr seg-without-memory.fr seg.fr -m bleu chrf -f text
-echo "TM, the nearest translation copied as it is (seg-stats; share of the sentences, BLEU, signature):"
-grep '^ *all ' stats.txt | tail -n 1 # The test set comes last.
+run sacrebleu text/test.fr -i tm/test.fr nmt.fr seg-without-memory.fr seg.fr -m bleu chrf -f text
+echo "tm: the nearest translation copied as it is. seg-without-memory: the guided translator, its memory taken away."

@@ -12,12 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-if __package__:
-    from .databin import DataBin
-else:  # run as a script from the clone
+if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from databin import DataBin
 
+from fairseq_seg.data.databin import DataBin
 from fairseq_seg.errors import SegError
 
 CHUNK = 1000
@@ -64,9 +62,7 @@ def positive(text: str) -> int:
 
 def attach(options: argparse.Namespace) -> None:
     """Attaches a memory to every split that `options` name."""
-    from fairseq_seg.data.attached import fingerprint
-    from fairseq_seg.retrieval.retriever import Memory, Retriever
-    from fairseq_seg.retrieval.unit import Symbols, Words
+    from fairseq_seg.data.search import SearchSettings, open_retriever
 
     data = DataBin(options.data, options.source_lang, options.target_lang)
     home = DataBin(options.memory_data, data.source_lang, data.target_lang) if options.memory_data else data
@@ -74,20 +70,11 @@ def attach(options: argparse.Namespace) -> None:
     splits = [split for split in options.splits.split(",") if split in data.splits()]
     if not splits:
         raise SegError(f"{data.folder} has none of the splits {options.splits}; it has {', '.join(data.splits())}.")
-
-    source, target = home.pair("train")
-    memory_print = fingerprint(source, target)
-    print(f"memory: {len(source):,} pairs of {home.folder}", flush=True)
-    memory = Memory(source, target)
-    units = {"symbol": Symbols}
-    if "word" in (options.query_unit, options.score_unit):
-        words = Words(data.dictionary(data.source_lang))
-        units["word"] = lambda: words
-    query_unit, score_unit = units[options.query_unit](), units[options.score_unit]()
-    engine = open_engine(home, memory, memory_print, query_unit, options.k1, options.b)
-    retriever = Retriever(memory, engine, query_unit, score_unit, options.candidates, options.exclude, options.threads)
+    settings = SearchSettings(**{name: getattr(options, name) for name in SearchSettings._fields})
+    retriever, memory_print = open_retriever(home, settings, options.exclude, options.threads)
+    print(f"memory: {len(retriever.memory.source):,} pairs of {home.folder}", flush=True)
     for split in splits:
-        attach_split(data, split, retriever, memory_print, engine.signature, options)
+        attach_split(data, split, retriever, memory_print, settings, options)
 
 
 def check_dictionaries(data: DataBin, home: DataBin) -> None:
@@ -100,18 +87,7 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
             )
 
 
-def open_engine(home: DataBin, memory, memory_print: str, unit, k1: float, b: float):
-    """Opens the Lucene index beside the memory's data, and makes it first where it is missing or of other data."""
-    from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
-
-    folder = home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
-    identity = {"memory": memory_print, "unit": unit.name, "pairs": len(memory)}
-    if index_identity(folder) != identity:
-        build_index(folder, (unit.text(memory.source[row]) for row in memory.ids), identity)
-    return LuceneIndex(folder, identity, k1, b)
-
-
-def attach_split(data: DataBin, split: str, retriever, memory_print: str, engine: str, options) -> None:
+def attach_split(data: DataBin, split: str, retriever, memory_print: str, settings, options) -> None:
     """Retrieves for every example of a split, or goes on where a stopped run left off, and writes the attached file."""
     from fairseq_seg.data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, write_attached
     from fairseq_seg.retrieval.retriever import OVERFETCH
@@ -125,7 +101,7 @@ def attach_split(data: DataBin, split: str, retriever, memory_print: str, engine
     header = {
         "signature": "|".join(
             [
-                f"engine:{engine}",
+                f"engine:{retriever.engine.signature}",
                 f"unit:{options.query_unit}/{options.score_unit}",
                 f"fetch:{OVERFETCH}x",
                 f"candidates:{options.candidates}",
@@ -140,9 +116,7 @@ def attach_split(data: DataBin, split: str, retriever, memory_print: str, engine
         "memory_fingerprint": memory_print,
         "split_fingerprint": split_print,
         "memory_data": os.path.relpath(options.memory_data, data.folder) if options.memory_data else None,
-        "settings": {
-            name: getattr(options, name) for name in ("query_unit", "score_unit", "k1", "b", "candidates", "min_score")
-        },
+        "settings": settings._asdict() | {"min_score": options.min_score},
     }
     path = attached_path(data.folder, split, data.source_lang, data.target_lang)
     try:

@@ -10,13 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-if __package__:
-    from .databin import DataBin
-else:  # run as a script from the clone
+if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from databin import DataBin
 
 from fairseq_seg.data.attached import AttachedMemory, attached_path, fingerprint
+from fairseq_seg.data.databin import DataBin
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.sequences import Sequences, row_keys
 

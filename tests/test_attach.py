@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fairseq_seg.data.attached import AttachedMemory, fingerprint
+from fairseq_seg.data.databin import DataBin
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.retriever import Retriever
 from preprocess import attach
-from preprocess.databin import DataBin
 from tests.corpus import SOURCE, SPLITS, TARGET, binarize
 
 SCRIPT = Path(attach.__file__)

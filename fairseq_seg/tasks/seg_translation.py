@@ -4,6 +4,7 @@ import logging
 import os
 import random
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 from ..criterions import seg_cross_entropy  # noqa: F401
 from ..data.attached import AttachedMemory, attached_path, fingerprint, keep
 from ..data.binarized import check_sides, load_side, shard_prefixes
+from ..data.live import LiveRetrieval, retrieve_apart
 from ..data.pair_memory import PairMemory, limit
 from ..data.seg_dataset import SegDataset
 from ..errors import SegError
@@ -58,6 +60,11 @@ class SegTranslationTask(TranslationTask):
     """Translation with a memory of retrieved pairs (Gu et al., AAAI 2018)."""
 
     cfg: SegTranslationConfig
+
+    def __init__(self, cfg: SegTranslationConfig, src_dict, tgt_dict):
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.sides: dict[str, tuple] = {}  # of memories, by folder
+        self.typed: tuple[PairMemory, dict] | None = None  # what was retrieved for the last buffer of typed sentences
 
     @classmethod
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
@@ -109,37 +116,80 @@ class SegTranslationTask(TranslationTask):
             shuffle=(split != "test"),
             pad_to_multiple=self.cfg.required_seq_len_multiple,
         )
-        memory = self.load_memory(data, split, pairs) if self.cfg.memory_k > 0 else None
+        # fairseq hands task_cfg over where it translates or validates, not where it trains
+        live = kwargs.get("task_cfg") is not None
+        memory = self.load_memory(data, split, pairs, live) if self.cfg.memory_k > 0 else None
         self.datasets[split] = SegDataset.from_pairs(pairs, memory)
 
-    def load_memory(self, data: str, split: str, pairs) -> PairMemory:
-        """The pairs that seg-attach retrieved for a split."""
+    def load_memory(self, data: str, split: str, pairs, live: bool) -> PairMemory:
+        """The pairs that seg-attach retrieved for a split; where it did not, and `live`, retrieved now."""
         source, target = self.cfg.source_lang, self.cfg.target_lang
         if os.pathsep in self.cfg.data or self.cfg.upsample_primary > 1:
             raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
-        attached = AttachedMemory.load(attached_path(data, split, source, target))
-        home = os.path.join(data, attached.memory_data) if attached.memory_data else data
-        shards = shard_prefixes(home, "train", source, target)
-        memory_source = load_side(shards, source, self.src_dict)
-        memory_target = load_side(shards, target, self.tgt_dict)
-        attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(memory_source, memory_target))
-        starts, ids = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
-        sizes = np.stack([memory_source.sizes, memory_target.sizes])
-        fits = (sizes[:, ids] <= np.array([self.max_positions()]).T).all(0)
-        starts, ids = keep(starts, ids, fits)
+        path = attached_path(data, split, source, target)
+        if live and not path.exists():
+            logger.info("%s does not exist: retrieving now, which seg-attach would do once for all", path)
+            sentences = [pairs.src[index].numpy() for index in range(len(pairs))]
+            memory = self.pair_memory(data, *retrieve_apart(sentences, *self.live_arguments()))
+            signature = "live"
+        else:
+            attached = AttachedMemory.load(path)
+            home = os.path.join(data, attached.memory_data) if attached.memory_data else data
+            attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(*self.memory_sides(home)))
+            chosen = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
+            memory = self.pair_memory(home, *chosen)
+            signature = attached.signature
         logger.info(
-            "memory: K=%s, select=%s, %s | %s: %.2f pairs a sentence, %d sentences without, %d pairs too long",
+            "memory: K=%s, select=%s, %s | %s: %.2f pairs a sentence, %d sentences without",
             self.cfg.memory_k,
             self.cfg.memory_select,
-            attached.signature,
+            signature,
             split,
-            len(ids) / max(len(attached), 1),
-            (np.diff(starts) == 0).sum(),
-            (~fits).sum(),
+            memory.counts.mean() if len(memory.counts) else 0,
+            (memory.counts == 0).sum(),
         )
-        return PairMemory(starts, ids, memory_source, memory_target, self.tgt_dict.pad(), self.tgt_dict.eos())
+        return memory
+
+    def memory_sides(self, home: str) -> tuple:
+        """Source and target of the training set in `home`, opened once."""
+        if home not in self.sides:
+            langs = self.cfg.source_lang, self.cfg.target_lang
+            shards = shard_prefixes(home, "train", *langs)
+            dictionaries = self.src_dict, self.tgt_dict
+            self.sides[home] = tuple(load_side(shards, *side) for side in zip(langs, dictionaries, strict=True))
+        return self.sides[home]
+
+    def pair_memory(self, home: str, starts: np.ndarray, ids: np.ndarray) -> PairMemory:
+        """The pairs `ids` of the training set in `home`, without those that are too long for the model."""
+        source, target = self.memory_sides(home)
+        sizes = np.stack([source.sizes, target.sizes])
+        if len(ids) and ids.max() >= sizes.shape[1]:
+            raise SegError(f"The attached memory names pairs that {home} does not have: run seg-attach again.")
+        fits = (sizes[:, ids] <= np.array([self.max_positions()]).T).all(0)
+        if not fits.all():
+            logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
+        return PairMemory(*keep(starts, ids, fits), source, target, self.tgt_dict.pad(), self.tgt_dict.eos())
+
+    def live_arguments(self) -> tuple:
+        cfg = self.cfg
+        data = utils.split_paths(cfg.data)[0]
+        return data, cfg.source_lang, cfg.target_lang, cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score
+
+    @cached_property
+    def live(self) -> LiveRetrieval:
+        """Opened with the first sentence that is typed."""
+        logger.info("memory: K=%s, select=%s, live", self.cfg.memory_k, self.cfg.memory_select)
+        return LiveRetrieval(*self.live_arguments())
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> SegDataset:
+        """Typed sentences, a buffer at a time, with pairs retrieved now."""
+        memory = None
+        if self.cfg.memory_k > 0:
+            starts, ids = self.live.retrieve(src_tokens)
+            memory = self.pair_memory(utils.split_paths(self.cfg.data)[0], starts, ids)
+            # fairseq-interactive hands on a sentence's symbols and nothing else: inference_step finds the rest here
+            rows = {tuple(tokens.tolist()): memory.row(index) for index, tokens in enumerate(src_tokens)}
+            self.typed = memory, rows
         return SegDataset(
             src_tokens,
             src_lengths,
@@ -147,7 +197,20 @@ class SegTranslationTask(TranslationTask):
             tgt_dict=self.target_dictionary,
             left_pad_source=False,
             constraints=constraints,
+            memory=memory,
         )
+
+    def with_typed_memory(self, sample: dict) -> dict:
+        """The sample with the memory that was retrieved for its typed sentences."""
+        memory, rows = self.typed
+        tokens, lengths = (sample["net_input"][name].cpu() for name in ("src_tokens", "src_lengths"))
+        found = [rows[tuple(row[:length].tolist())] for row, length in zip(tokens, lengths, strict=True)]
+        collated = memory.collate(found)
+        if collated is None:
+            return sample
+        device = sample["net_input"]["src_tokens"].device
+        collated = utils.apply_to_sample(lambda tensor: tensor.to(device), collated)
+        return {**sample, "net_input": {**sample["net_input"], "memory": collated}}
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """Training leaves out what is too long; every other sentence is translated, however long it is."""
@@ -175,6 +238,8 @@ class SegTranslationTask(TranslationTask):
         return result
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        if self.typed is not None and "memory" not in sample["net_input"]:
+            sample = self.with_typed_memory(sample)
         # Without "id": fairseq's diverse beam search takes it for a row of the batch.
         anonymous = {k: v for k, v in sample.items() if k != "id"}
         try:

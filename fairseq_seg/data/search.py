@@ -1,0 +1,42 @@
+"""Opens the retriever over a data-bin's training set, for seg-attach and for sentences that come in live."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairseq_seg.data.attached import fingerprint
+from fairseq_seg.data.databin import DataBin
+from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
+from fairseq_seg.retrieval.retriever import Memory, Retriever
+from fairseq_seg.retrieval.unit import Symbols, Words
+
+
+class SearchSettings(NamedTuple):
+    """How pairs are searched and scored; an attached file records them, so that live retrieval finds the same pairs."""
+
+    query_unit: str = "symbol"
+    score_unit: str = "symbol"
+    k1: float = 2.0
+    b: float = 1.0
+    candidates: int = 100
+
+
+def open_retriever(
+    home: DataBin, settings: SearchSettings, exclusion: str = "pair", threads: int = 1
+) -> tuple[Retriever, str]:
+    """Returns a retriever over the training set of `home` and the set's fingerprint.
+
+    The Lucene index lies beside the data; it is made first where it is missing or of other data.
+    """
+    source, target = home.pair("train")
+    memory_print = fingerprint(source, target)
+    memory = Memory(source, target)
+    words = Words(home.dictionary(home.source_lang)) if "word" in settings[:2] else None
+    query_unit, score_unit = (words if unit == "word" else Symbols() for unit in settings[:2])
+    folder = home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
+    identity = {"memory": memory_print, "unit": query_unit.name, "pairs": len(memory)}
+    if index_identity(folder) != identity:
+        build_index(folder, (query_unit.text(memory.source[row]) for row in memory.ids), identity)
+    engine = LuceneIndex(folder, identity, settings.k1, settings.b)
+    retriever = Retriever(memory, engine, query_unit, score_unit, settings.candidates, exclusion, threads)
+    return retriever, memory_print

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_seg.modules.fusion import deep_fusion, mixture_log_probs, safe_log, sum_log_probs, target_log_prob
-from fairseq_seg.modules.memory import MemoryRead
+from fairseq_seg.modules.memory import MemoryRead, symbol_share
 
 BATCH, STEPS, SLOTS, VOCABULARY, UNITS = 3, 4, 6, 9, 5
 
@@ -27,7 +27,8 @@ SYMBOLS = torch.tensor([[4, 5, 4, 8, 2, 1], [7, 7, 7, 7, 7, 7], [1, 1, 1, 1, 1, 
 def read_memory(gate: Tensor, scores: Tensor) -> MemoryRead:
     mask = SYMBOLS == 1
     weights = torch.softmax(scores.masked_fill(mask.unsqueeze(1), -1e30), dim=-1).masked_fill(mask.unsqueeze(1), 0)
-    return MemoryRead(weights, gate.masked_fill(mask.all(-1, keepdim=True), float("-inf")), SYMBOLS)
+    gate = gate.masked_fill(mask.all(-1, keepdim=True), float("-inf"))
+    return MemoryRead(weights, gate, SYMBOLS, symbol_share(SYMBOLS))
 
 
 def naive_mixture(log_gen: Tensor, read: MemoryRead) -> Tensor:

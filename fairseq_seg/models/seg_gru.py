@@ -238,7 +238,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
             gate_query = self.memory.gate.query(contexts, states)
             coverage = saved["coverage"].view_as(scores) if saved else torch.zeros_like(scores)
             weights, gate, coverage = self.memory.step(scores, gate_query, coverage, memory)
-            read = MemoryRead(weights, gate, memory.symbols)
+            read = MemoryRead(weights, gate, memory.symbols, memory.share)
             coverage = coverage.view(rows, -1)
         self.set_incremental_state(incremental_state, "cell", {"state": state, "coverage": coverage})
         logits = self.output_layer(states, embeddings, contexts, read, memory)

@@ -40,14 +40,14 @@ def mixture_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
 
     Symbols that no slot holds get log((1 - zeta) p_gen); only the S slot symbols need more than an addition.
     """
-    generated = log_gen + F.logsigmoid(-read.gate).unsqueeze(-1)
+    keep = F.logsigmoid(-read.gate).unsqueeze(-1)
+    generated = log_gen + keep
     symbols = read.symbols.unsqueeze(1).expand_as(read.weights)
-    p_copy = torch.zeros_like(generated).scatter_add(-1, symbols, read.weights).gather(-1, symbols)  # (B, T, S)
+    p_copy = torch.zeros_like(generated).scatter_add_(-1, symbols, read.weights).gather(-1, symbols)  # (B, T, S)
     copied = F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy)
-    correction = F.softplus(copied - generated.gather(-1, symbols))  # log(1 + copied/generated)
+    correction = F.softplus(copied - keep - log_gen.gather(-1, symbols))  # log(1 + copied/generated)
     # A symbol in n slots is added n times 1/n: overwriting it n times would be as good, but for its gradient.
-    count = torch.zeros_like(generated[:, 0]).scatter_add(-1, read.symbols, torch.ones_like(read.weights[:, 0]))
-    return generated.scatter_add(-1, symbols, correction / count.gather(-1, read.symbols).unsqueeze(1))
+    return generated.scatter_add_(-1, symbols, correction * read.share.unsqueeze(1))
 
 
 def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
@@ -63,5 +63,5 @@ def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
     correction = F.softplus(
         F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy) - generated
     )  # log(1 + copied/generated)
-    once = correction / same.sum(1, keepdim=True)  # a symbol in n slots counts n times 1/n
+    once = correction * read.share.unsqueeze(1)  # a symbol in n slots counts n times 1/n
     return log_gen.sum(-1) + log_gen.size(-1) * keep + once.sum(-1)

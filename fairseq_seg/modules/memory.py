@@ -24,6 +24,7 @@ class Memory(NamedTuple):
     gate_values: Tensor  # the gate's projection of z', fp32, (B, S, G)
     values: Tensor  # z', (B, S, H)
     symbols: Tensor  # y', (B, S), the padding symbol where there is no slot
+    share: Tensor  # 1 / number of the sentence's slots that hold this symbol, fp32, (B, S)
     mask: Tensor  # (B, S), True where there is no slot
 
     def select(self, index: Tensor) -> "Memory":
@@ -37,6 +38,12 @@ class MemoryRead(NamedTuple):
     weights: Tensor  # q, fp32, (B, T, S)
     gate: Tensor  # f_gate before the sigmoid, fp32, -inf where a sentence has no slot, (B, T)
     symbols: Tensor  # y', (B, S)
+    share: Tensor  # as in `Memory`, (B, S)
+
+
+def symbol_share(symbols: Tensor) -> Tensor:
+    """1 / number of slots of the same sentence that hold the same symbol; (B, S) -> fp32 (B, S)."""
+    return 1.0 / (symbols.unsqueeze(1) == symbols.unsqueeze(2)).sum(1).float()
 
 
 class Gate(nn.Module):
@@ -85,12 +92,14 @@ class KeyValueMemory(nn.Module):
         def lay_out(x: Tensor) -> Tensor:
             return x.reshape(-1, *x.shape[2:]).index_select(0, flat).view(*slots.shape, *x.shape[2:])
 
+        laid_out = lay_out(symbols).masked_fill(mask, pad)
         keys = keys * self.metric if self.metric.dim() == 1 else keys @ self.metric.t()
         return Memory(
             keys=lay_out(keys).float(),
             gate_values=lay_out(self.gate.from_value(values)).float(),
             values=lay_out(values),
-            symbols=lay_out(symbols).masked_fill(mask, pad),
+            symbols=laid_out,
+            share=symbol_share(laid_out),
             mask=mask,
         )
 
@@ -126,4 +135,4 @@ class KeyValueMemory(nn.Module):
             q, gate, coverage = self.step(score, gate_part, coverage, memory)
             weights.append(q)
             gates.append(gate)
-        return MemoryRead(torch.cat(weights, dim=1), torch.cat(gates, dim=1), memory.symbols)
+        return MemoryRead(torch.cat(weights, dim=1), torch.cat(gates, dim=1), memory.symbols, memory.share)

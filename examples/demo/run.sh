@@ -10,7 +10,7 @@ set -euo pipefail
 corpus=${1:+$(realpath -m "$1")}
 cd "$(dirname "$0")/../.."
 
-UPDATES=2500 # of batches of 32 sentences: 10 epochs of 8,000 pairs
+UPDATES=2000 # of batches of 32 sentences: 8 epochs of 8,000 pairs
 work=examples/demo/work/$(basename "${corpus:-libreoffice-help}")
 mkdir -p "$work"
 export OMP_NUM_THREADS=1 # Two trainings side by side, one a core.

@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,9 @@ if not __package__:  # run as a script from the clone
 from fairseq_seg.data.databin import DataBin
 from fairseq_seg.errors import SegError
 
-CHUNK = 1000
+CHUNK = 500
+# So many chunks are searched sooner than another process has started.
+SMALL = 4
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,7 +52,9 @@ def parser() -> argparse.ArgumentParser:
         help="in training, leave out pairs with the same source and target (the example itself is one), or all with "
         "the same source",
     )
-    options.add_argument("--threads", type=positive, default=os.cpu_count(), help="sentences searched at a time")
+    options.add_argument(
+        "--processes", type=positive, default=os.cpu_count(), help="processes that search, each in half a gigabyte"
+    )
     return options
 
 
@@ -62,7 +68,7 @@ def positive(text: str) -> int:
 
 def attach(options: argparse.Namespace) -> None:
     """Attaches a memory to every split that `options` name."""
-    from fairseq_seg.data.search import SearchSettings, open_retriever
+    from fairseq_seg.data.search import SearchSettings, open_retriever, retriever_pool
 
     data = DataBin(options.data, options.source_lang, options.target_lang)
     home = DataBin(options.memory_data, data.source_lang, data.target_lang) if options.memory_data else data
@@ -71,10 +77,22 @@ def attach(options: argparse.Namespace) -> None:
     if not splits:
         raise SegError(f"{data.folder} has none of the splits {options.splits}; it has {', '.join(data.splits())}.")
     settings = SearchSettings(**{name: getattr(options, name) for name in SearchSettings._fields})
-    retriever, memory_print = open_retriever(home, settings, options.exclude, options.threads)
+    retriever, memory_print = open_retriever(home, settings, options.exclude)
     print(f"memory: {len(retriever.memory.source):,} pairs of {home.folder}", flush=True)
-    for split in splits:
-        attach_split(data, split, retriever, memory_print, settings, options)
+    with ExitStack() as stack:
+
+        @cache
+        def pool() -> Callable:
+            return stack.enter_context(retriever_pool(home, settings, options.exclude, options.processes))
+
+        def search(chunks: list[tuple]) -> Iterator[list[tuple]]:
+            """Few sentences are found before another process has started."""
+            if options.processes == 1 or len(chunks) <= SMALL:
+                return (retriever.search_and_cover(*chunk) for chunk in chunks)
+            return pool()(chunks)
+
+        for split in splits:
+            attach_split(data, split, retriever, search, memory_print, settings, options)
 
 
 def check_dictionaries(data: DataBin, home: DataBin) -> None:
@@ -87,7 +105,9 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
             )
 
 
-def attach_split(data: DataBin, split: str, retriever, memory_print: str, settings, options) -> None:
+def attach_split(
+    data: DataBin, split: str, retriever, search: Callable, memory_print: str, settings, options
+) -> None:
     """Retrieves for every example of a split, or goes on where a stopped run left off, and writes the attached file."""
     from fairseq_seg.data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, write_attached
     from fairseq_seg.retrieval.retriever import OVERFETCH
@@ -126,7 +146,7 @@ def attach_split(data: DataBin, split: str, retriever, memory_print: str, settin
         finished = False
     if not finished:
         partial = path.with_name(path.name + ".part")
-        write_attached(path, header, retrieve(split, source, exclude, retriever, partial, header))
+        write_attached(path, header, retrieve(split, source, exclude, search, partial, header))
         shutil.rmtree(partial)
         attached = AttachedMemory.load(path)
     print(summary(split, attached, source))
@@ -136,10 +156,11 @@ def attach_split(data: DataBin, split: str, retriever, memory_print: str, settin
         print(f"  the same {options.exclude} excluded for {count:,} sentences; {copies:,} of them repeat another")
 
 
-def retrieve(split: str, source, exclude, retriever, partial: Path, header: dict) -> Iterator[tuple]:
+def retrieve(split: str, source, exclude, search: Callable, partial: Path, header: dict) -> Iterator[tuple]:
     """Yields ids, scores and Alg. 1's marks of every example in order, from finished chunks where there are any.
 
     A chunk is a file in the folder ``partial``, written whole; chunks of other settings or data are thrown away.
+    ``search`` finds the pairs of a list of chunks, each (sentences, keys to exclude), in order.
     """
     from tqdm import tqdm
 
@@ -149,17 +170,22 @@ def retrieve(split: str, source, exclude, retriever, partial: Path, header: dict
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         made_for.write_text(text, encoding="utf-8")
+    chunks = {
+        partial / f"{start:010}.npz": slice(start, min(start + CHUNK, len(source)))
+        for start in range(0, len(source), CHUNK)
+    }
+    missing = [rows for path, rows in chunks.items() if not path.exists()]
+    results = search(
+        [([source[row] for row in range(r.start, r.stop)], None if exclude is None else exclude[r]) for r in missing]
+    )
     with tqdm(total=len(source), desc=split, unit=" sentences", dynamic_ncols=True) as bar:
-        for start in range(0, len(source), CHUNK):
-            rows = range(start, min(start + CHUNK, len(source)))
-            path = partial / f"{start:010}.npz"
+        for path, rows in chunks.items():
             if path.exists():
-                bar.initial += len(rows)  # not counted in the rate
+                bar.initial += rows.stop - rows.start  # not counted in the rate
             else:
-                keys = None if exclude is None else exclude[rows.start : rows.stop]
-                found = retriever.search_and_cover([source[row] for row in rows], keys)
+                found = next(results)
                 write_chunk(path, [keep(*pairs, header["kept"], header["settings"]["min_score"]) for pairs in found])
-            bar.update(len(rows))
+            bar.update(rows.stop - rows.start)
             yield from read_chunk(path)
 
 

@@ -118,7 +118,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
 
     monkeypatch.setattr(Retriever, "search_and_cover", stopped_search)
     with pytest.raises(SystemExit, match="the same command goes on from here"):
-        attach.main([str(fresh)])
+        attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 
     def counted_search(self, queries, exclude=None):
@@ -126,7 +126,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
         return whole_search(self, queries, exclude)
 
     monkeypatch.setattr(Retriever, "search_and_cover", counted_search)
-    attach.main([str(fresh), "--threads", "3"])
+    attach.main([str(fresh), "--processes", "1"])
     splits = {split: len(load(fresh, split)) for split in SPLITS}
     assert sum(searched) == sum(splits.values())  # no sentence was searched twice
     for split in SPLITS:
@@ -135,6 +135,15 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
     # A third run finds everything done.
     attach.main([str(fresh)])
     assert sum(searched) == sum(splits.values())
+
+
+def test_several_processes_give_the_same_bytes(fresh, attached, monkeypatch):
+    monkeypatch.setattr(attach, "CHUNK", 50)
+    monkeypatch.setattr(attach, "SMALL", 1)
+    attach.main([str(fresh), "--processes", "2"])
+    for split in SPLITS:
+        name = f"{split}.{SOURCE}-{TARGET}.memory"
+        assert (fresh / name).read_bytes() == (attached / name).read_bytes()
 
 
 def test_chunks_of_other_settings_are_not_taken_over(fresh, monkeypatch):
@@ -267,7 +276,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(fresh):
     """A file where the index has to go: unlike missing rights, this stops root too."""
     (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.lucene.part").touch()
     with pytest.raises(SystemExit, match=r"seg-attach: .*lucene.part cannot be written or read: File exists\."):
-        attach.main([str(fresh)])
+        attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 
 

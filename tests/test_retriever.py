@@ -14,12 +14,12 @@ from fairseq_seg.retrieval.unit import Symbols, Words
 FIRST = 4  # the first id that is no special symbol
 
 
-def make_retriever(folder, source, target, candidates=100, exclusion="pair", threads=1, unit=None):
+def make_retriever(folder, source, target, candidates=100, exclusion="pair", unit=None):
     unit = unit or Symbols()
     memory = Memory(Sequences.from_rows(source), Sequences.from_rows(target))
     build_index(folder / "index", (unit.text(memory.source[row]) for row in memory.ids), {})
     engine = LuceneIndex(folder / "index", {}, 1.2, 1.0)
-    return Retriever(memory, engine, unit, unit, candidates, exclusion, threads)
+    return Retriever(memory, engine, unit, unit, candidates, exclusion)
 
 
 def random_corpus(count, seed=1):
@@ -74,17 +74,6 @@ def test_exclusion_of_the_source_does_not_starve(tmp_path):
     ids, scores = retriever.search([source[0]], row_keys(Sequences.from_rows(source[:1])))
     assert ids[0].tolist() == [100, 101]
     assert scores[0] == pytest.approx([2 / 3, 1 / 3])
-
-
-def test_threads_change_nothing(repetitive):
-    source, _, retriever = repetitive
-    alone = retriever.search_and_cover(source)
-    retriever.threads = 4
-    together = retriever.search_and_cover(source)
-    retriever.threads = 1
-    for one, other in zip(alone, together, strict=True):
-        for left, right in zip(one, other, strict=True):
-            np.testing.assert_array_equal(left, right)
 
 
 def test_odd_queries_get_a_row_each(tmp_path):

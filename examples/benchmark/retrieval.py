@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fairseq_seg.data.attached import write_attached
 from fairseq_seg.data.databin import DataBin
+from fairseq_seg.data.search import SearchSettings, open_retriever, retriever_pool
 from fairseq_seg.retrieval.fuzzy import fuzzy_scores
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, start_java
 from fairseq_seg.retrieval.retriever import OVERFETCH, Memory, Retriever
@@ -29,6 +31,7 @@ from fairseq_seg.retrieval.unit import Symbols
 from preprocess.attach import keep, parser
 
 DEFAULTS = parser().parse_args(["DATA-BIN"])
+SETTINGS = SearchSettings()
 
 
 def queries_per_second(work: Callable[[], None], count: int, repeats: int) -> float:
@@ -42,19 +45,20 @@ def queries_per_second(work: Callable[[], None], count: int, repeats: int) -> fl
     return count / min(seconds)
 
 
-def make_retriever(source: Sequences, target: Sequences, folder: Path, threads: int) -> Retriever:
+def make_retriever(source: Sequences, target: Sequences, folder: Path) -> Retriever:
     """Indexes a training set with the settings that seg-attach has by default."""
     unit = Symbols()
     memory = Memory(source, target)
     build_index(folder, (unit.text(source[row]) for row in memory.ids), {})
-    engine = LuceneIndex(folder, {}, DEFAULTS.k1, DEFAULTS.b)
-    return Retriever(memory, engine, unit, unit, DEFAULTS.candidates, threads=threads)
+    engine = LuceneIndex(folder, {}, SETTINGS.k1, SETTINGS.b)
+    return Retriever(memory, engine, unit, unit, SETTINGS.candidates)
 
 
-def retrieve_and_write(retriever: Retriever, queries: list[np.ndarray], folder: Path) -> None:
+def retrieve_and_write(search: Callable, queries: list[np.ndarray], folder: Path) -> None:
     """All that seg-attach does for a sentence: search, bring over, re-rank, select and write."""
     header = dict.fromkeys(("signature", "memory_fingerprint", "split_fingerprint", "memory_data", "settings"))
-    rows = [keep(*found, DEFAULTS.keep, DEFAULTS.min_score) for found in retriever.search_and_cover(queries)]
+    chunks = [(queries[start : start + 25], None) for start in range(0, len(queries), 25)]
+    rows = [keep(*found, DEFAULTS.keep, DEFAULTS.min_score) for chunk in search(chunks) for found in chunk]
     write_attached(folder / "test.memory", header | {"kept": DEFAULTS.keep}, rows)
 
 
@@ -136,7 +140,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("data", metavar="DATA-BIN")
     options.add_argument("--queries", type=int, default=500, help="random sentences of the test set (default: 500)")
-    options.add_argument("--threads", type=int, default=2, help="for all engines (default: 2)")
+    options.add_argument("--threads", type=int, default=2, help="for the other engines, and our processes (default: 2)")
     options.add_argument("--repeats", type=int, default=3, help="timed runs, of which the best counts (default: 3)")
     options.add_argument("--sizes", type=int, nargs="*", default=[20_000, 80_000], help="smaller memories to time")
     options.add_argument("--seed", type=int, default=1)
@@ -150,19 +154,22 @@ def main() -> None:
     queries = [test[row] for row in chosen]
     unit = Symbols()
     query_texts = [unit.text(query) for query in queries]
-    print(f"{len(source):,} pairs, {len(queries)} sentences, {options.threads} threads, seed {options.seed}")
+    print(f"{len(source):,} pairs, {len(queries)} sentences, {options.threads} at a time, seed {options.seed}")
 
+    retriever, _ = open_retriever(data, SETTINGS)
+    print(f"engine: {retriever.engine.signature}, {retriever.candidates} candidates", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        retriever = make_retriever(source, target, folder / "index", options.threads)
-        print(f"engine: {retriever.engine.signature}, {retriever.candidates} candidates", flush=True)
 
-        def ours(one: Retriever = retriever) -> float:
-            return queries_per_second(lambda: retrieve_and_write(one, queries, folder), len(queries), options.repeats)
+        def rate_of(search: Callable) -> float:
+            work = partial(retrieve_and_write, search, queries, folder)
+            return queries_per_second(work, len(queries), options.repeats)
 
-        rates = {"seg-attach, all steps": ours()}
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"peak memory, Java included: {peak:.2f} GB", flush=True)
+        with retriever_pool(data, SETTINGS, "pair", options.threads) as search:
+            rates = {"seg-attach, all steps": rate_of(search)}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak += options.threads * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        print(f"peak memory, all processes, Java included: {peak / 2**20:.2f} GB", flush=True)
         report_stages(retriever, queries)
         texts = [unit.text(row) for row in source]
         rates["pyserini batch_search and reading"] = queries_per_second(
@@ -178,11 +185,12 @@ def main() -> None:
             print(f"{rate:8.1f} sentences/s  {rate / rates['seg-attach, all steps']:6.2f}  {name}", flush=True)
 
         order = generator.permutation(len(source))
-        for size in (size for size in options.sizes if size < len(source)):
+        print("growth, one process:")
+        for size in (*(size for size in options.sizes if size < len(source)), len(source)):
             part = [Sequences.from_rows(side[row] for row in order[:size]) for side in (source, target)]
-            rate = ours(make_retriever(*part, folder / f"index{size}", options.threads))
-            print(f"{rate:8.1f} sentences/s  from {size:,} pairs", flush=True)
-        print(f"{rates['seg-attach, all steps']:8.1f} sentences/s  from {len(source):,} pairs")
+            alone = make_retriever(*part, folder / f"index{size}")
+            rate = rate_of(lambda chunks, one=alone: (one.search_and_cover(*chunk) for chunk in chunks))
+            print(f"{rate:8.1f} sentences/s, {1000 / rate:.2f} ms a sentence, from {size:,} pairs", flush=True)
 
 
 if __name__ == "__main__":

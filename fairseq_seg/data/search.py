@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
 from typing import NamedTuple
 
 from fairseq_seg.data.attached import fingerprint
 from fairseq_seg.data.databin import DataBin
+from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
 from fairseq_seg.retrieval.retriever import Memory, Retriever
 from fairseq_seg.retrieval.unit import Symbols, Words
@@ -21,9 +28,7 @@ class SearchSettings(NamedTuple):
     candidates: int = 100
 
 
-def open_retriever(
-    home: DataBin, settings: SearchSettings, exclusion: str = "pair", threads: int = 1
-) -> tuple[Retriever, str]:
+def open_retriever(home: DataBin, settings: SearchSettings, exclusion: str = "pair") -> tuple[Retriever, str]:
     """Returns a retriever over the training set of `home` and the set's fingerprint.
 
     The Lucene index lies beside the data; it is made first where it is missing or of other data.
@@ -38,5 +43,40 @@ def open_retriever(
     if index_identity(folder) != identity:
         build_index(folder, (query_unit.text(memory.source[row]) for row in memory.ids), identity)
     engine = LuceneIndex(folder, identity, settings.k1, settings.b)
-    retriever = Retriever(memory, engine, query_unit, score_unit, settings.candidates, exclusion, threads)
+    retriever = Retriever(memory, engine, query_unit, score_unit, settings.candidates, exclusion)
     return retriever, memory_print
+
+
+_worker: Retriever  # of a worker process
+
+
+def _start_worker(home: tuple, settings: SearchSettings, exclusion: str) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says that it was stopped
+    _worker, _ = open_retriever(DataBin(*home), settings, exclusion)
+
+
+def _search(chunk: tuple) -> list[tuple]:
+    return _worker.search_and_cover(*chunk)
+
+
+@contextmanager
+def retriever_pool(
+    home: DataBin, settings: SearchSettings, exclusion: str, processes: int
+) -> Iterator[Callable[[Iterable[tuple]], Iterator[list[tuple]]]]:
+    """Several processes, each with a retriever and a Java machine of its own; call what it yields with chunks.
+
+    A chunk is (queries, keys to exclude) of `Retriever.search_and_cover`; the results come in the order of the chunks.
+    Threads would not do: Python's lock lets one of them search at a time. The index must be there already.
+    """
+    arguments = (home.folder, home.source_lang, home.target_lang), settings, exclusion
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, arguments)
+    try:
+        yield lambda chunks: pool.map(_search, chunks)
+    except BrokenProcessPool:
+        raise SegError(
+            "A search process was killed, perhaps for want of memory; the same command, with fewer --processes, goes "
+            "on from here."
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)

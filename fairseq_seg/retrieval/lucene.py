@@ -184,7 +184,7 @@ def index_identity(folder: Path) -> dict | None:
 
 
 class LuceneIndex:
-    """BM25 search in an index that `build_index` wrote. Safe to use from several threads.
+    """BM25 search in an index that `build_index` wrote.
 
     Only texts of a plausible length are searched, as long as they give enough hits: one that is less than half or more
     than twice as long as the query cannot reach a fuzzy score of 0.5 (Eq. 3). That leaves room among the hits for

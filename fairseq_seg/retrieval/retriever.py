@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -55,7 +54,6 @@ class Retriever:
         score_unit: Symbols | Words,
         candidates: int = 100,
         exclusion: str = "pair",
-        threads: int = 1,
     ):
         """Gives each sentence up to ``candidates`` pairs; ``exclusion`` says what the keys of `search` are keys of."""
         self.memory = memory
@@ -63,7 +61,6 @@ class Retriever:
         self.query_unit = query_unit
         self.candidates = candidates
         self.score_unit = score_unit
-        self.threads = threads
         self._characters = [score_unit.characters(memory.source[row]) for row in memory.ids]
         self.keys = memory.pair_keys if exclusion == "pair" else row_keys(memory.source)[memory.ids]
 
@@ -84,10 +81,7 @@ class Retriever:
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """As `search`, with a third array for each query that marks the pairs which Alg. 1 selects."""
         keys = [None] * len(queries) if exclude is None else exclude
-        if self.threads == 1 or len(queries) == 1:
-            return list(map(self._search_one, queries, keys))
-        with ThreadPoolExecutor(self.threads) as pool:
-            return list(pool.map(self._search_one, queries, keys))
+        return list(map(self._search_one, queries, keys))
 
     def _search_one(self, query: Sequence[int], key: np.uint64 | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         symbols = np.asarray(query, dtype=np.int64)

@@ -1,12 +1,24 @@
 """Live retrieval: what is typed gets the memory that seg-attach would have attached."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from fairseq_seg.data.attached import AttachedMemory, write_attached
 from tests.corpus import Corpus, make_corpus
-from tests.stock import DECODING, TRAINING, hypotheses, run_process, run_stock, tagged_lines
+from tests.stock import (
+    DECODING,
+    TRAINING,
+    hypotheses,
+    run_process,
+    run_stock,
+    run_stock_until_it_stops,
+    tagged_lines,
+)
 from tests.test_learns_to_copy import PLUGIN, prepare
+
+HEADER = ("signature", "kept", "memory_fingerprint", "split_fingerprint", "memory_data", "settings")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +74,24 @@ def test_a_split_without_attached_file_is_retrieved_at_once(data_bin, decoding):
 def test_empty_and_unknown_lines_are_translated(data_bin, decoding):
     live = hypotheses(run_stock("interactive", data_bin, *decoding, stdin="\nxyzzy plugh\n"))
     assert sorted(live) == [0, 1]
+
+
+def test_a_memory_that_does_not_fit_is_refused(data_bin, decoding, tmp_path):
+    def message(folder, *options) -> str:
+        return run_stock_until_it_stops("generate", folder, *decoding, *options)
+
+    assert "17 pairs are asked for but 16 were kept; run seg-attach again" in message(data_bin, "--memory-k", 17)
+    other = prepare(make_corpus(seed=4, groups=60, held_out=15), tmp_path)
+    shutil.copy(data_bin / "test.en-fr.memory", other / "test.en-fr.memory")
+    assert "was made from other data than this split" in message(other)
+    # of the right data, but with an id that no pair has
+    path = data_bin / "test.en-fr.memory"
+    header = {name: getattr(AttachedMemory.load(path), name) for name in HEADER}
+    rows = list(AttachedMemory.load(path))
+    rows[0] = (rows[0][0] + 10_000, *rows[0][1:])
+    shutil.copytree(data_bin, tmp_path / "ids")
+    write_attached(tmp_path / "ids" / path.name, header, rows)
+    assert "names pairs that" in message(tmp_path / "ids")
 
 
 def test_hub(corpus, data_bin, decoding):

@@ -15,7 +15,7 @@ RUN = PATH="$(abspath $(VENV))/bin:$$PATH"
 
 .PHONY: help setup demo test lint
 help:
-	@echo "make demo    train a plain and a search-guided translator on LibreOffice's help (20-25 minutes on two cores)"
+	@echo "make demo    train a plain and a search-guided translator on LibreOffice's help (about 20 minutes on two cores)"
 	@echo "             make demo CORPUS=PREFIX takes PREFIX.en and PREFIX.fr instead"
 	@echo "make test    run the tests"
 	@echo "make lint    check style with ruff"

@@ -11,7 +11,7 @@ corpus=${1:+$(realpath -m "$1")}
 cd "$(dirname "$0")/../.."
 
 UPDATES=2000 # of batches of 32 sentences: 8 epochs of 8,000 pairs
-work=examples/demo/work/$(basename "${corpus:-libreoffice-help}")
+work=examples/demo/output/$(basename "${corpus:-libreoffice-help}")
 mkdir -p "$work"
 export OMP_NUM_THREADS=1 # Two trainings side by side, one a core.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT

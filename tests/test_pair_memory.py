@@ -29,9 +29,20 @@ def test_slots_point_at_the_symbols_of_a_sentences_own_pairs():
     symbols = batch["tokens"].flatten()[slots.clamp(min=0)].masked_fill(slots < 0, PAD)
     assert symbols.tolist() == [[7, 8, 9, EOS, 6, EOS, PAD], [PAD] * 7, [10, 4, EOS, 7, 8, 9, EOS]]
     assert ranks.tolist() == [[0, 0, 0, 0, 1, 1, -1], [-1] * 7, [0, 0, 0, 1, 1, 1, 1]]
-    limited = limit(batch, 1)
-    assert (limited["slots"] >= 0).tolist() == (ranks == 0).tolist()
-    assert torch.equal(limited["slots"][ranks == 0], slots[ranks == 0])
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_limited_batch_is_what_fewer_pairs_would_have_given(k):
+    rows = [[1, 0], [], [2, 1]]
+    memory = make_memory(PAIRS, rows)
+    limited = limit(memory.collate(rows), k)
+    expected = memory.collate([row[:k] for row in rows])
+    assert limited["sizes"] == expected["sizes"]
+    for name in ("src_lengths", "lengths"):
+        assert torch.equal(limited[name], expected[name])
+    tokens = [batch["tokens"].flatten()[batch["slots"].clamp(min=0)] for batch in (limited, expected)]
+    assert torch.equal(*(x.masked_fill(expected["slots"] < 0, PAD) for x in tokens))
+    assert torch.equal(limited["slots"] < 0, expected["slots"] < 0)
 
 
 def test_no_pair_no_memory():

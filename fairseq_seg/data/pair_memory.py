@@ -7,7 +7,7 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-Memory = dict[str, Tensor]
+Memory = dict[str, Tensor | list]
 
 
 def prefix_max(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -65,13 +65,16 @@ class PairMemory:
         Returns:
             The distinct pairs, lowest rank first: src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'),
             tokens (P, T'), lengths (P,). For each sentence its slots in rank order: slots (B, S), pair * T' + step,
-            -1 where it has no more; ranks (B, S), the rank of each slot's pair.
+            -1 where it has no more; ranks (B, S), the rank of each slot's pair. For each k from 1, in plain numbers:
+            how many pairs the first k ranks have, and how many slots a sentence has of them at most.
         """
         place: dict[int, int] = {}
+        pairs_of_ranks = []
         for rank in range(max((len(row) for row in rows), default=0)):
             for row in rows:
                 if rank < len(row):
                     place.setdefault(int(row[rank]), len(place))
+            pairs_of_ranks.append(len(place))
         if not place:
             return None
         sources = [self.source[pair] for pair in place]
@@ -86,6 +89,7 @@ class PairMemory:
             for row in rows
         ]
         ranks = [np.repeat(np.arange(len(row)), lengths[[place[int(p)] for p in row]]) for row in rows]
+        slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
         return {
             "src_tokens": data_utils.collate_tokens(sources, self.pad),
             "src_lengths": torch.tensor([len(source) for source in sources]),
@@ -94,12 +98,20 @@ class PairMemory:
             "lengths": torch.from_numpy(lengths),
             "slots": data_utils.collate_tokens([torch.from_numpy(row) for row in slots], -1),
             "ranks": data_utils.collate_tokens([torch.from_numpy(row) for row in ranks], -1),
+            "sizes": list(zip(pairs_of_ranks, slots_of_ranks, strict=True)),
         }
 
 
-def limit(memory: Memory, k: int) -> Memory:
-    """The same batch with at most k pairs a sentence; no sync with the device.
-
-    Pairs of a higher rank still go through the translator, but no sentence reads them.
-    """
-    return {**memory, "slots": memory["slots"].masked_fill(memory["ranks"] >= k, -1)}
+def limit(memory: Memory, k: int) -> Memory | None:
+    """The same batch with at most k pairs a sentence, as if it had been collated so; no sync with the device."""
+    if k == 0:
+        return None
+    pairs, slots = memory["sizes"][min(k, len(memory["sizes"])) - 1]
+    ranks = memory["ranks"][:, :slots]
+    by_pair = ("src_tokens", "src_lengths", "prev_output_tokens", "tokens", "lengths")
+    return {
+        **{name: memory[name][:pairs] for name in by_pair},
+        "slots": memory["slots"][:, :slots].masked_fill(ranks >= k, -1),
+        "ranks": ranks,
+        "sizes": memory["sizes"][:k],
+    }

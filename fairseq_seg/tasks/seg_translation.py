@@ -49,7 +49,8 @@ class SegTranslationConfig(TranslationConfig):
     memory_sample_k: bool = field(
         default=False,
         metadata={
-            "help": "train each batch with a K drawn from 1 to --memory-k, for a model that is used with many Ks"
+            "help": "train each batch with a K drawn from 0 to --memory-k: for a model that is used with many Ks, and "
+            "that still translates where the memory has nothing"
         },
     )
     seed: int = II("common.seed")
@@ -224,7 +225,7 @@ class SegTranslationTask(TranslationTask):
         memory = sample["net_input"].get("memory")
         if self.cfg.memory_sample_k and memory is not None:
             # Drawn here and not in the data loader: its workers live on and never learn of a new epoch.
-            k = random.Random(f"{self.cfg.seed} {update_num}").randint(1, self.cfg.memory_k)
+            k = random.Random(f"{self.cfg.seed} {update_num}").randint(0, self.cfg.memory_k)
             sample = {**sample, "net_input": {**sample["net_input"], "memory": limit(memory, k)}}
         result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         refuse_nan(result[0], sample)

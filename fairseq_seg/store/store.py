@@ -1,0 +1,511 @@
+"""A translation memory: pairs of texts with their symbols, origin, dates and attributes, in one SQLite database.
+
+A memory is a folder with the database `memory.sqlite` (the truth), copies of the two dictionaries and of the two
+subword models that its symbols were made with, and whatever indexes are derived from it. Every change is one
+transaction, and its commit is the acknowledgement: it survives a killed process. Several processes may read and write
+at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fairseq_seg.errors import SegError
+from fairseq_seg.retrieval.sequences import UNKNOWN
+from fairseq_seg.store.symbols import SymbolEncoder, dictionary_hash, file_hash, read_dictionary
+
+DATABASE = "memory.sqlite"
+FORMAT = "1"
+Conflict = Literal["keep", "overwrite", "skip"]
+MAX_SYMBOLS = 1000
+# Pairs a transaction: enough that a commit costs nothing, few enough that other writers get their turn.
+BATCH = 2000
+# Seconds that a writer waits for another's transaction to end.
+PATIENCE = 60
+# What no XML file can hold, and so no TMX could carry on.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE state (revision INTEGER NOT NULL);
+INSERT INTO state VALUES (0);
+-- AUTOINCREMENT: an id is never given again, so that a deleted id cannot come to mean another pair.
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL,
+    source_symbols BLOB NOT NULL,
+    target_symbols BLOB NOT NULL,
+    origin TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    created TEXT NOT NULL,
+    changed TEXT NOT NULL,
+    attributes TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    source_key INTEGER NOT NULL
+);
+CREATE INDEX entries_by_source ON entries (source_key);
+CREATE INDEX entries_by_revision ON entries (revision);
+CREATE TABLE deleted (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL);
+CREATE INDEX deleted_by_revision ON deleted (revision);
+"""
+COLUMNS = "id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision"
+# In the order of `TranslationMemory._row`, the date of the change last.
+WRITTEN = "source, target, source_key, source_symbols, target_symbols, origin, unit, attributes, revision, changed"
+
+Symbols = tuple[np.ndarray, np.ndarray]
+
+
+class Entry(NamedTuple):
+    """A pair as the memory holds it; symbols are dictionary ids (int32) without end of sentence."""
+
+    id: int
+    source: str
+    target: str
+    source_symbols: np.ndarray
+    target_symbols: np.ndarray
+    origin: str
+    unit: str
+    created: str
+    changed: str
+    attributes: dict[str, str]
+    revision: int
+
+
+class TranslationUnit(NamedTuple):
+    """A pair on its way into a memory; dates are ISO, UTC, in whole seconds, and now where they are not given."""
+
+    source: str
+    target: str
+    origin: str = ""
+    unit: str = ""
+    attributes: dict[str, str] | None = None
+    created: str | None = None
+    changed: str | None = None
+
+
+class Skipped(NamedTuple):
+    """What stands in a file's place of a pair that cannot be one, and why; `add_many` counts it."""
+
+    reason: str
+
+
+class Changes(NamedTuple):
+    """What happened after a revision: the entries added or changed, the ids deleted, and the revision reached."""
+
+    revision: int
+    entries: list[Entry]
+    deleted: list[int]
+
+
+@dataclass
+class Counts:
+    """What became of many pairs: each is in exactly one of added, updated, present (the same pair) and skipped."""
+
+    added: int = 0
+    updated: int = 0
+    present: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    symbols: int = 0
+    unknown_symbols: int = 0
+
+
+class TranslationMemory:
+    """A translation memory, opened for reading and writing or `read_only`; close it, or use it in a `with`."""
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        source_lang: str,
+        target_lang: str,
+        data_bin: str | Path,
+        spm_source: str | Path | None = None,
+        spm_target: str | Path | None = None,
+    ) -> TranslationMemory:
+        """Makes an empty memory for the dictionaries of a data-bin, and opens it.
+
+        Without a sentencepiece model, texts are taken to be in symbols already, with blanks between them.
+        """
+        path = Path(path)
+        if path.exists():
+            raise SegError(f"{path} exists already: choose another name, or delete it first.")
+        meta = {"format": FORMAT, "source_lang": source_lang, "target_lang": target_lang}
+        beside = path.with_name(path.name + ".part")
+        try:
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir(parents=True)
+            for side, lang, model in (("source", source_lang, spm_source), ("target", target_lang, spm_target)):
+                dictionary = Path(data_bin) / f"dict.{lang}.txt"
+                symbols = read_dictionary(dictionary)
+                share = SymbolEncoder(symbols, model and Path(model)).known_share()
+                if share < 0.5:
+                    raise SegError(
+                        f"{dictionary} knows only {share:.0%} of the symbols of {model}: name the subword model that "
+                        "the data-bin was made with."
+                    )
+                shutil.copyfile(dictionary, beside / f"dict.{lang}.txt")
+                meta[f"{side}_dictionary"] = dictionary_hash(symbols)
+                meta[f"{side}_subwords"] = ""
+                if model is not None:
+                    shutil.copyfile(model, beside / f"spm.{lang}.model")
+                    meta[f"{side}_subwords"] = file_hash(Path(model))
+            database = sqlite3.connect(beside / DATABASE)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.executescript(SCHEMA)
+            with database:
+                database.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            database.close()
+            os.rename(beside, path)
+        except OSError as error:
+            raise SegError(
+                f"{path} cannot be made ({error.strerror}): choose a folder that you may write to."
+            ) from None
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        return cls(path)
+
+    def __init__(self, path: str | Path, read_only: bool = False):
+        self.path = Path(path)
+        self.read_only = read_only
+        file = self.path / DATABASE
+        if not file.is_file():
+            raise SegError(f"{path} is no translation memory: make one with `seg-memory create`.")
+        if not read_only and not (os.access(self.path, os.W_OK) and os.access(file, os.W_OK)):
+            raise SegError(f"{path} may only be read, not written to: get write permission, or copy the memory.")
+        with self._spoken():
+            self._database = self._connect(file)
+            meta = dict(self._database.execute("SELECT name, value FROM meta"))
+        if meta.get("format") != FORMAT:
+            raise SegError(f"{path} is of format {meta.get('format')}, not {FORMAT}: use the version that made it.")
+        self.source_lang: str = meta["source_lang"]
+        self.target_lang: str = meta["target_lang"]
+        self.dictionary_hashes: tuple[str, str] = (meta["source_dictionary"], meta["target_dictionary"])
+        self.subword_hashes: tuple[str, str] = (meta["source_subwords"], meta["target_subwords"])
+
+    def _connect(self, file: Path) -> sqlite3.Connection:
+        uri = file.resolve().as_uri()
+        if not self.read_only:
+            # isolation_level None: transactions begin and end where this class says so, not where Python guesses.
+            database = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
+            # FULL, not NORMAL: an acknowledged pair survives a power cut too.
+            database.execute("PRAGMA synchronous = FULL")
+            return database
+        # Readers of a database in WAL mode share a small file with its writers. Where that can neither be found nor
+        # made, nobody is writing, and SQLite may take the database for unchanging.
+        alone = not os.access(file.parent, os.W_OK) and not file.with_name(DATABASE + "-wal").exists()
+        mode = "immutable=1" if alone else "mode=ro"
+        return sqlite3.connect(f"{uri}?{mode}", uri=True, timeout=PATIENCE, isolation_level=None)
+
+    def close(self) -> None:
+        """Closes the database; all that was acknowledged is in it already."""
+        self._database.close()
+
+    def __enter__(self) -> TranslationMemory:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    # Symbols
+
+    @property
+    def symbols_fingerprint(self) -> str:
+        """Identifies the dictionaries and subword models that the symbols of the entries were made with."""
+        return blake2b(" ".join(self.dictionary_hashes + self.subword_hashes).encode(), digest_size=8).hexdigest()
+
+    def check_symbols(self, source_hash: str, target_hash: str) -> None:
+        """Refuses dictionaries (as `dictionary_hash` tells them apart) other than those the memory was made with."""
+        for lang, own, other in zip(
+            (self.source_lang, self.target_lang), self.dictionary_hashes, (source_hash, target_hash), strict=True
+        ):
+            if own != other:
+                raise SegError(
+                    f"{self.path} was made with another dictionary of {lang} than the model's: make it again with "
+                    "`seg-memory create --data-bin` and the model's data-bin, and import its export."
+                )
+
+    @cached_property
+    def _encoders(self) -> tuple[SymbolEncoder, SymbolEncoder]:
+        encoders = []
+        for lang, own, subwords in zip(
+            (self.source_lang, self.target_lang), self.dictionary_hashes, self.subword_hashes, strict=True
+        ):
+            dictionary, model = self.path / f"dict.{lang}.txt", self.path / f"spm.{lang}.model"
+            symbols = read_dictionary(dictionary)
+            if dictionary_hash(symbols) != own:
+                raise SegError(f"{dictionary} has changed since the memory was made: put the first one back.")
+            if subwords and (not model.is_file() or file_hash(model) != subwords):
+                raise SegError(f"{model} has changed since the memory was made: put the first one back.")
+            encoders.append(SymbolEncoder(symbols, model if subwords else None))
+        return encoders[0], encoders[1]
+
+    def encode(self, source: str, target: str) -> Symbols:
+        """Gives the symbols of both sides of a pair, as an entry holds them."""
+        return self._encoders[0].encode(source), self._encoders[1].encode(target)
+
+    # Reading
+
+    def __len__(self) -> int:
+        with self._spoken():
+            return self._database.execute("SELECT count(*) FROM entries").fetchone()[0]
+
+    @property
+    def revision(self) -> int:
+        """A number that every transaction that changes something raises; cheap enough to ask for each sentence."""
+        with self._spoken():
+            return self._database.execute("SELECT revision FROM state").fetchone()[0]
+
+    def entry(self, id: int) -> Entry:
+        """Gives one entry."""
+        with self._spoken():
+            row = self._database.execute(f"SELECT {COLUMNS} FROM entries WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise SegError(f"{self.path} has no entry {id}.")
+        return as_entry(row)
+
+    def entries(self) -> Iterator[Entry]:
+        """Iterates over all entries by id.
+
+        It reads page by page and so sees what is written meanwhile, unless it runs within a `snapshot`. Who asks for
+        `revision` first, and for the `changes` since then afterwards, misses nothing either.
+        """
+        last = 0
+        while True:
+            with self._spoken():
+                query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
+                rows = self._database.execute(query, (last,)).fetchall()
+            if not rows:
+                return
+            yield from map(as_entry, rows)
+            last = rows[-1][0]
+
+    def changes(self, since: int) -> Changes:
+        """Gives what changed after the revision `since`; an entry added and deleted since then is only a deleted id."""
+        with self.snapshot():
+            query = f"SELECT {COLUMNS} FROM entries WHERE revision > ? ORDER BY id"
+            rows = self._database.execute(query, (since,)).fetchall()
+            query = "SELECT id FROM deleted WHERE revision > ? ORDER BY id"
+            deleted = [id for (id,) in self._database.execute(query, (since,))]
+            return Changes(self.revision, [as_entry(row) for row in rows], deleted)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Holds one state of the memory for reading, whatever others write meanwhile."""
+        with self._spoken():
+            self._database.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._database.execute("COMMIT")
+
+    # Writing
+
+    def add(
+        self,
+        source: str,
+        target: str,
+        *,
+        origin: str = "",
+        unit: str = "",
+        attributes: dict[str, str] | None = None,
+        conflict: Conflict = "keep",
+    ) -> int:
+        """Adds a pair and returns its id; a pair that is there already keeps its id.
+
+        `conflict` says what happens to a source that has another target already: "keep" both; "overwrite", so that the
+        new target is the only one; or "skip" the new pair (the id is that of the pair that stays).
+        """
+        pair = TranslationUnit(source, target, origin, unit, attributes)
+        symbols = self._symbols(pair, MAX_SYMBOLS)
+        if isinstance(symbols, Skipped):
+            raise SegError(f"The pair cannot be added to {self.path}: it has {symbols.reason}.")
+        with self._transaction() as revision:
+            return self._put(pair, symbols, conflict, revision)[1]
+
+    def add_many(
+        self, units: Iterable[TranslationUnit | Skipped], conflict: Conflict = "keep", max_symbols: int = MAX_SYMBOLS
+    ) -> Counts:
+        """Adds pairs in transactions of a few thousand, and counts what became of them and why.
+
+        Each transaction is kept when a later one fails or the process is killed; to go on, add the same pairs again:
+        those that are there are passed over quickly. A pair with a side of more than `max_symbols` symbols is skipped.
+        """
+        counts = Counts()
+        units = iter(units)
+        while batch := list(itertools.islice(units, BATCH)):
+            # Cutting into symbols is the slow part: it is done before other writers are locked out.
+            ready = []
+            for pair in batch:
+                symbols = pair if isinstance(pair, Skipped) else self._symbols(pair, max_symbols)
+                if isinstance(symbols, Skipped):
+                    counts.skipped[symbols.reason] += 1
+                else:
+                    ready.append((pair, symbols))
+                    counts.symbols += sum(map(len, symbols or ()))
+                    counts.unknown_symbols += sum(int(np.sum(side == UNKNOWN)) for side in symbols or ())
+            outcomes: Counter[str] = Counter()
+            with self._transaction() as revision:
+                for pair, symbols in ready:
+                    outcomes[self._put(pair, symbols, conflict, revision)[0]] += 1
+            counts.added += outcomes["added"]
+            counts.updated += outcomes["updated"]
+            counts.present += outcomes["present"]
+            if outcomes["skipped"]:
+                counts.skipped["a source that has another target"] += outcomes["skipped"]
+        return counts
+
+    def update(
+        self, id: int, source: str | None = None, target: str | None = None, attributes: dict[str, str] | None = None
+    ) -> None:
+        """Changes an entry: what is not given stays as it is, given attributes replace all of them."""
+        with self._transaction() as revision:
+            old = self.entry(id)
+            pair = TranslationUnit(
+                old.source if source is None else source,
+                old.target if target is None else target,
+                old.origin,
+                old.unit,
+                old.attributes if attributes is None else attributes,
+            )
+            if any(twin != id and text == pair.target for twin, text in self._same_source(pair.source)):
+                raise SegError(f"{self.path} holds that pair already: delete entry {id} instead.")
+            symbols = self.encode(pair.source, pair.target)
+            reason = unfit(pair, symbols, MAX_SYMBOLS)
+            if reason:
+                raise SegError(f"Entry {id} of {self.path} cannot be changed: it would have {reason}.")
+            self._overwrite(id, pair, symbols, revision)
+
+    def delete(self, id: int) -> None:
+        """Deletes an entry; its id is remembered as deleted and never given again."""
+        with self._transaction() as revision:
+            self.entry(id)
+            self._remove(id, revision)
+
+    def _symbols(self, pair: TranslationUnit, max_symbols: int) -> Symbols | None | Skipped:
+        """Gives a pair's symbols, None where the memory holds the pair already, or why it cannot hold it."""
+        if reason := unfit(pair):
+            return Skipped(reason)
+        if any(target == pair.target for _, target in self._same_source(pair.source)):
+            return None
+        symbols = self.encode(pair.source, pair.target)
+        reason = unfit(pair, symbols, max_symbols)
+        return Skipped(reason) if reason else symbols
+
+    def _same_source(self, source: str) -> list[tuple[int, str]]:
+        """Lists the entries with a source text, as (id, target)."""
+        query = "SELECT id, target FROM entries WHERE source_key = ? AND source = ? ORDER BY id"
+        with self._spoken():
+            return self._database.execute(query, (text_key(source), source)).fetchall()
+
+    def _put(
+        self, pair: TranslationUnit, symbols: Symbols | None, conflict: Conflict, revision: int
+    ) -> tuple[Literal["added", "updated", "present", "skipped"], int]:
+        """Adds a pair within a transaction; says what became of it, and under which id it, or what stays, is found."""
+        found = self._same_source(pair.source)
+        same = [id for id, target in found if target == pair.target]
+        if same and (conflict != "overwrite" or len(found) == 1):
+            return "present", same[0]
+        if found and conflict == "skip":
+            return "skipped", found[0][0]
+        # The pair may have been there when its symbols were asked for, and have been deleted since.
+        symbols = symbols or self.encode(pair.source, pair.target)
+        if found and conflict == "overwrite":
+            kept = (same or [found[0][0]])[0]
+            for id, _ in found:
+                if id != kept:
+                    self._remove(id, revision)
+            self._overwrite(kept, pair, symbols, revision)
+            return "updated", kept
+        created = pair.created or now()
+        row = (*self._row(pair, symbols, revision), pair.changed or created, created)
+        query = f"INSERT INTO entries ({WRITTEN}, created) VALUES ({', '.join('?' * len(row))})"
+        return "added", self._database.execute(query, row).lastrowid
+
+    def _overwrite(self, id: int, pair: TranslationUnit, symbols: Symbols, revision: int) -> None:
+        row = (*self._row(pair, symbols, revision), pair.changed or now())
+        query = f"UPDATE entries SET ({WRITTEN}) = ({', '.join('?' * len(row))}) WHERE id = ?"
+        self._database.execute(query, (*row, id))
+
+    def _remove(self, id: int, revision: int) -> None:
+        self._database.execute("DELETE FROM entries WHERE id = ?", (id,))
+        self._database.execute("INSERT INTO deleted VALUES (?, ?)", (id, revision))
+
+    @staticmethod
+    def _row(pair: TranslationUnit, symbols: Symbols, revision: int) -> tuple:
+        """Gives the values of the columns `WRITTEN`, but for the date of the change."""
+        source_symbols, target_symbols = (side.astype("<i4").tobytes() for side in symbols)
+        attributes = json.dumps(pair.attributes or {}, ensure_ascii=False)
+        texts = (pair.source, pair.target, text_key(pair.source), source_symbols, target_symbols)
+        return (*texts, pair.origin, pair.unit, attributes, revision)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[int]:
+        """Runs its block as one transaction, all or nothing, and gives the revision that the rows it changes get."""
+        with self._spoken():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                before = self._database.total_changes
+                yield self.revision + 1
+                if self._database.total_changes > before:
+                    self._database.execute("UPDATE state SET revision = revision + 1")
+                self._database.execute("COMMIT")
+            except BaseException:
+                self._database.rollback()
+                raise
+
+    @contextmanager
+    def _spoken(self) -> Iterator[None]:
+        """Turns what SQLite complains about (a full disk, a damaged file, no permission) into a sentence."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise SegError(f"{self.path / DATABASE} cannot be used: {error}.") from None
+
+
+def unfit(pair: TranslationUnit, symbols: Symbols | None = None, max_symbols: int = MAX_SYMBOLS) -> str | None:
+    """Says what a pair has that no entry may have; before it is cut into symbols, by its texts alone."""
+    texts = (pair.source, pair.target, pair.origin, pair.unit, *itertools.chain(*(pair.attributes or {}).items()))
+    if any(UNPRINTABLE.search(text) for text in texts):
+        return "a control character"
+    if not pair.source.strip() or not pair.target.strip() or (symbols and not all(map(len, symbols))):
+        return "an empty side"
+    if symbols and max(map(len, symbols)) > max_symbols:
+        return f"a side of more than {max_symbols:,} symbols"
+    return None
+
+
+def as_entry(row: tuple) -> Entry:
+    """Makes an entry of a row of `COLUMNS`."""
+    entry = Entry(*row)
+    return entry._replace(
+        source_symbols=np.frombuffer(entry.source_symbols, dtype="<i4"),
+        target_symbols=np.frombuffer(entry.target_symbols, dtype="<i4"),
+        attributes=json.loads(entry.attributes),
+    )
+
+
+def text_key(text: str) -> int:
+    """Gives a text's 64-bit key, by which the database finds it without an index of whole texts."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def now() -> str:
+    """Gives the time, UTC, in whole seconds as TMX has it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

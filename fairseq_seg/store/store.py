@@ -40,6 +40,7 @@ BATCH = 2000
 PATIENCE = 60
 # What no XML file can hold, and so no TMX could carry on.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -280,6 +281,14 @@ class TranslationMemory:
             raise SegError(f"{self.path} has no entry {id}.")
         return as_entry(row)
 
+    def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
+        """Gives the id and the source symbols of those ids that exist: all that a comparison needs, in a quarter of the
+        time that whole entries take."""
+        query = "SELECT id, source_symbols FROM entries WHERE id IN (SELECT value FROM json_each(?))"
+        with self._spoken():
+            rows = self._database.execute(query, (json.dumps(list(ids)),)).fetchall()
+        return [(id, np.frombuffer(symbols, dtype="<i4")) for id, symbols in rows]
+
     def entries_of(self, ids: Iterable[int]) -> list[Entry]:
         """Gives the entries of these ids that exist, by id."""
         query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
@@ -310,6 +319,32 @@ class TranslationMemory:
             query = "SELECT id FROM deleted WHERE revision > ? ORDER BY id"
             deleted = [id for (id,) in self._database.execute(query, (since,))]
             return Changes(self.revision, [as_entry(row) for row in rows], deleted)
+
+    def statistics(self) -> dict[str, int | float | str]:
+        """Sums up what the memory holds, by names that people can read."""
+        with self.snapshot():
+            totals = (
+                "count(*), count(DISTINCT source_key), total(length(source_symbols)), total(length(target_symbols))"
+            )
+            pairs, sources, *symbols = self._database.execute(f"SELECT {totals} FROM entries").fetchone()
+            dates = self._database.execute("SELECT min(created), max(changed) FROM entries").fetchone()
+            origins = self._database.execute("SELECT count(DISTINCT origin) FROM entries").fetchone()[0]
+            deleted = self._database.execute("SELECT count(*) FROM deleted").fetchone()[0]
+            revision = self.revision
+        return {
+            "languages": f"{self.source_lang}-{self.target_lang}",
+            "pairs": pairs,
+            "sources": sources,
+            "origins": origins,
+            # Four bytes a symbol.
+            "source symbols": f"{symbols[0] / 4 / max(pairs, 1):.1f} a pair",
+            "target symbols": f"{symbols[1] / 4 / max(pairs, 1):.1f} a pair",
+            "first created": dates[0] or "-",
+            "last changed": dates[1] or "-",
+            "deleted": deleted,
+            "revision": revision,
+            "symbols made by": self.symbols_fingerprint,
+        }
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -398,11 +433,12 @@ class TranslationMemory:
                 raise SegError(f"Entry {id} of {self.path} cannot be changed: it would have {reason}.")
             self._overwrite(id, pair, symbols, revision)
 
-    def delete(self, id: int) -> None:
-        """Deletes an entry; its id is remembered as deleted and never given again."""
+    def delete(self, *ids: int) -> None:
+        """Deletes entries, all or none; their ids are remembered as deleted and never given again."""
         with self._transaction() as revision:
-            self.entry(id)
-            self._remove(id, revision)
+            for id in ids:
+                self.entry(id)
+                self._remove(id, revision)
 
     def _symbols(self, pair: TranslationUnit, max_symbols: int) -> Symbols | None | Skipped:
         """Gives a pair's symbols, None where the memory holds the pair already, or why it cannot hold it."""
@@ -490,6 +526,8 @@ def unfit(pair: TranslationUnit, symbols: Symbols | None = None, max_symbols: in
     texts = (pair.source, pair.target, pair.origin, pair.unit, *itertools.chain(*(pair.attributes or {}).items()))
     if any(UNPRINTABLE.search(text) for text in texts):
         return "a control character"
+    if not all(DATE.fullmatch(date) for date in (pair.created, pair.changed) if date):
+        return "a date that is not like 2026-01-31T12:59:00Z"
     if not pair.source.strip() or not pair.target.strip() or (symbols and not all(map(len, symbols))):
         return "an empty side"
     if symbols and max(map(len, symbols)) > max_symbols:

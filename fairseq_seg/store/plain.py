@@ -1,0 +1,60 @@
+r"""Pairs as plain text, UTF-8: tab-separated files, and two files with one text a line each.
+
+A tab-separated line is a source, a tab and a target; in both, `\t`, `\n`, `\r` and `\\` stand for a tab, a line feed, a
+carriage return and a backslash, and every other backslash for itself. The lines of two plain files are taken as they
+are. A line's number is its pair's unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO
+
+from fairseq_seg.errors import SegError
+from fairseq_seg.store.store import Entry, TranslationUnit
+
+ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+UNESCAPES = {escape: character for character, escape in ESCAPES.items()}
+
+
+def read_lines(stream: BinaryIO, name: str, encoding: str = "utf-8-sig") -> Iterator[str]:
+    """Decodes a stream line by line; a line ends at a line feed only, as it does for fairseq."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield line.decode(encoding if number == 1 else encoding.removesuffix("-sig")).rstrip("\r\n")
+        except (UnicodeError, LookupError):
+            encoding = encoding.removesuffix("-sig").upper()
+            raise SegError(f"{name}: line {number} is not {encoding} text: convert the file first.") from None
+
+
+def read_tsv(stream: BinaryIO, name: str) -> Iterator[TranslationUnit]:
+    """Iterates over the pairs of a tab-separated stream."""
+    for number, line in enumerate(read_lines(stream, name), start=1):
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise SegError(f"{name}: line {number} has {len(columns)} columns, not a source and a target: correct it.")
+        source, target = (re.sub(r"\\[\\tnr]", lambda escape: UNESCAPES[escape[0]], text) for text in columns)
+        yield TranslationUnit(source, target, name, str(number))
+
+
+def write_tsv(entries: Iterable[Entry], file: BinaryIO) -> None:
+    """Writes the texts of entries as tab-separated lines."""
+    table = str.maketrans(ESCAPES)
+    for entry in entries:
+        file.write(f"{entry.source.translate(table)}\t{entry.target.translate(table)}\n".encode())
+
+
+def read_text(source: Path, target: Path) -> Iterator[TranslationUnit]:
+    """Iterates over the pairs of two files, line by line."""
+    with open(source, "rb") as source_file, open(target, "rb") as target_file:
+        pairs = zip_longest(read_lines(source_file, str(source)), read_lines(target_file, str(target)))
+        for number, (source_line, target_line) in enumerate(pairs, start=1):
+            if source_line is None or target_line is None:
+                shorter = source if source_line is None else target
+                raise SegError(
+                    f"{shorter} ends before line {number}, which the other file has: make them equally long."
+                )
+            yield TranslationUnit(source_line, target_line, str(source), str(number))

@@ -1,0 +1,239 @@
+"""Search in a translation memory: a Lucene index derived from it, and the rows that came after the index.
+
+The index only proposes: it names entries that may be similar. What an entry holds is always read from the database, so
+an index that lags behind never shows a deleted pair or an old text; and entries that are newer than the index are all
+compared, which for some thousands takes less time than Lucene's own search. A memory with no more entries than that has
+no index, and needs no Java.
+
+Indexes lie in the memory's folder as `index.1`, `index.2` ... One process at a time makes a new one, beside, and
+renames it when it is whole; those that no reader has open are removed then.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fairseq_seg.data.search import SearchSettings
+from fairseq_seg.retrieval.fuzzy import fuzzy_scores
+from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
+from fairseq_seg.retrieval.retriever import OVERFETCH
+from fairseq_seg.retrieval.select import rank
+from fairseq_seg.retrieval.unit import Symbols, Words
+from fairseq_seg.store.store import Entry, TranslationMemory
+
+logger = logging.getLogger(__name__)
+
+# An index is made when more entries than this are not in one.
+UNINDEXED = 10_000
+# ... or than this share of those that are: making an index takes the longer, the larger the memory is.
+UNINDEXED_SHARE = 0.1
+UNIT = Symbols()
+# How the names of unfinished and of half removed indexes end.
+LEFTOVER = ".part"
+
+
+class Found(NamedTuple):
+    """An entry and the fuzzy score (Eq. 3) of its source to what was searched."""
+
+    entry: Entry
+    score: float
+
+
+class MemorySearch:
+    """Finds the entries of a memory whose source is most like a sentence, as the memory is at that moment."""
+
+    def __init__(self, path: str | Path, settings: SearchSettings, score_unit: Symbols | Words):
+        """Opens a memory for reading, and makes its index where that is missing or far behind.
+
+        Of the settings, k1, b and candidates count; the index is always in symbols.
+        """
+        self.memory = TranslationMemory(path, read_only=True)
+        self._settings = settings
+        self._score_unit = score_unit
+        self._index: OpenIndex | None = None
+        self._fresh: dict[int, str] = {}  # the sources, for scoring, of the entries that the index does not know
+        self._revision = 0  # of the memory, when `_fresh` was last brought up to date
+        self._may_index = True
+        self._take_newest_index()
+        if self._is_too_many(len(self.memory) - self._indexed):
+            self._make_index()
+        self._refresh()
+
+    def search(self, queries: Sequence[np.ndarray], count: int) -> list[list[Found]]:
+        """Finds, for each query (token ids without eos), the `count` best: higher scores first, then lower ids."""
+        self._refresh()
+        return [self._search_one(np.asarray(query), count) for query in queries]
+
+    def _search_one(self, query: np.ndarray, count: int) -> list[Found]:
+        sources = dict(self._fresh)
+        if self._index is not None:
+            hits = self._index.search(UNIT.text(query), OVERFETCH * self._settings.candidates)
+            indexed = self.memory.sources_of(hit for hit in hits if hit not in sources)
+            sources |= {id: self._score_unit.characters(symbols) for id, symbols in indexed}
+        ids = np.fromiter(sources, dtype=np.int64, count=len(sources))
+        scores = fuzzy_scores(self._score_unit.characters(query), list(sources.values()))
+        best = rank(ids, scores)[:count]
+        entries = {entry.id: entry for entry in self.memory.entries_of(ids[best].tolist())}
+        ranked = [(entries.get(int(ids[position])), float(scores[position])) for position in best]
+        # What was changed or deleted since the scoring has no score; the next search has it.
+        return [Found(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
+
+    # The index and what it does not know
+
+    @property
+    def _indexed(self) -> int:
+        return len(self._index.ids) if self._index else 0
+
+    def _is_too_many(self, unindexed: int) -> bool:
+        return unindexed > max(UNINDEXED, UNINDEXED_SHARE * self._indexed)
+
+    def _refresh(self) -> None:
+        """Learns of what changed since the last search; where nothing did, that is one small query."""
+        if self.memory.revision == self._revision:
+            return
+        self._read_changes()
+        if self._is_too_many(len(self._fresh)) and (self._take_newest_index() or self._make_index()):
+            self._read_changes()
+
+    def _read_changes(self) -> None:
+        changes = self.memory.changes(self._revision)
+        for entry in changes.entries:
+            self._fresh[entry.id] = self._score_unit.characters(entry.source_symbols)
+        for id in changes.deleted:
+            self._fresh.pop(id, None)
+        self._revision = changes.revision
+
+    def _take_newest_index(self) -> bool:
+        """Opens the newest index, if there is one that is newer than what is open."""
+        for folder in reversed(index_folders(self.memory.path)):
+            if self._index is not None and folder == self._index.folder:
+                return False
+            index = open_index(folder, self.memory, self._settings)
+            if index is not None:
+                if self._index is not None:
+                    self._index.close()
+                self._index, self._fresh, self._revision = index, {}, index.revision
+                return True
+        return False
+
+    def _make_index(self) -> bool:
+        if not self._may_index:
+            return False
+        try:
+            made = make_index(self.memory, wait=False)
+        except OSError as error:
+            logger.warning(
+                "%s cannot be indexed (%s): every search compares all of its entries; run seg-memory rebuild with "
+                "write permission.",
+                self.memory.path,
+                error.strerror,
+            )
+            self._may_index = False
+            return False
+        return made is not None and self._take_newest_index()
+
+
+class OpenIndex:
+    """An index that is open for reading; as long as it is, nobody removes it."""
+
+    def __init__(self, folder: Path, lock: int, identity: dict, settings: SearchSettings):
+        self.folder = folder
+        self.revision: int = identity["revision"]
+        self.ids = np.load(folder / "ids.npy")
+        self._lock = lock
+        self._lucene = LuceneIndex(folder / "lucene", identity, settings.k1, settings.b)
+
+    def search(self, text: str, count: int) -> list[int]:
+        """Names the ids of up to ``count`` entries, best first."""
+        return self.ids[self._lucene.search(text, count)].tolist()
+
+    def close(self) -> None:
+        """Lets the index be removed."""
+        os.close(self._lock)
+
+
+def index_folders(path: Path) -> list[Path]:
+    """Lists the finished indexes of a memory, oldest first."""
+    found = [folder for folder in path.glob("index.*") if folder.suffix[1:].isdigit()]
+    return sorted(found, key=lambda folder: int(folder.suffix[1:]))
+
+
+def open_index(folder: Path, memory: TranslationMemory, settings: SearchSettings) -> OpenIndex | None:
+    """Opens an index; None where it was removed meanwhile, or is of other symbols or of an older format."""
+    try:
+        lock = os.open(folder / "ids.npy", os.O_RDONLY)
+    except OSError:
+        return None
+    identity = index_identity(folder / "lucene") if lock_file(lock, fcntl.LOCK_SH) else None
+    if identity is None or identity["symbols"] != memory.symbols_fingerprint:
+        os.close(lock)
+        return None
+    return OpenIndex(folder, lock, identity, settings)
+
+
+def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
+    """Indexes all entries anew; None where another process is at it already and this one should not ``wait``.
+
+    Killed at any point, it leaves what was there before.
+    """
+    with only_maker(memory.path, wait) as alone:
+        if not alone:
+            return None
+        # Asked first: what changes while the entries are read is newer than the index, and so is compared as well.
+        revision = memory.revision
+        ids, texts = [], []
+        for entry in memory.entries():
+            ids.append(entry.id)
+            texts.append(UNIT.text(entry.source_symbols))
+        for folder in memory.path.glob(f"index*{LEFTOVER}"):  # of a killed process
+            shutil.rmtree(folder)
+        partial = memory.path / f"index{LEFTOVER}"
+        partial.mkdir()
+        identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "pairs": len(ids)}
+        build_index(partial / "lucene", texts, identity)
+        np.save(partial / "ids.npy", np.array(ids, dtype=np.int64))
+        older = index_folders(memory.path)
+        number = 1 + max((int(folder.suffix[1:]) for folder in older), default=0)
+        finished = partial.rename(memory.path / f"index.{number}")
+        for folder in older:
+            remove_unless_open(folder)
+        return finished
+
+
+@contextmanager
+def only_maker(path: Path, wait: bool) -> Iterator[bool]:
+    """Sees to it that one process at a time makes an index of a memory; the lock ends with its process."""
+    lock = os.open(path / "index.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        yield lock_file(lock, fcntl.LOCK_EX, wait)
+    finally:
+        os.close(lock)
+
+
+def lock_file(file: int, kind: int, wait: bool = False) -> bool:
+    """Locks an open file, shared or exclusive; tells whether it could."""
+    try:
+        fcntl.flock(file, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def remove_unless_open(folder: Path) -> None:
+    """Removes an index that no reader has open; another is removed with a later index."""
+    lock = os.open(folder / "ids.npy", os.O_RDONLY)
+    try:
+        if lock_file(lock, fcntl.LOCK_EX):
+            # Renamed first, so that a killed process leaves no half of an index under its name.
+            shutil.rmtree(folder.rename(folder.with_name(folder.name + LEFTOVER)))
+    finally:
+        os.close(lock)

@@ -7,6 +7,8 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
+from ..retrieval.sequences import UNKNOWN
+
 Memory = dict[str, Tensor | list]
 
 
@@ -65,8 +67,9 @@ class PairMemory:
         Returns:
             The distinct pairs, lowest rank first: src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'),
             tokens (P, T'), lengths (P,). For each sentence its slots in rank order: slots (B, S), pair * T' + step,
-            -1 where it has no more; ranks (B, S), the rank of each slot's pair. For each k from 1, in plain numbers:
-            how many pairs the first k ranks have, and how many slots a sentence has of them at most.
+            those of unknown symbols left out, -1 where it has no more; ranks (B, S), the rank of each slot's pair. For
+            each k from 1, in plain numbers: how many pairs the first k ranks have, and how many slots a sentence has of
+            them at most.
         """
         place: dict[int, int] = {}
         pairs_of_ranks = []
@@ -80,22 +83,20 @@ class PairMemory:
         sources = [self.source[pair] for pair in place]
         targets = [self.target[pair] for pair in place]
         tokens = data_utils.collate_tokens(targets, self.pad)
-        lengths = np.array([len(target) for target in targets])
         width = tokens.size(1)
-        slots = [
-            np.concatenate(
-                [np.zeros(0, int), *(place[int(p)] * width + np.arange(lengths[place[int(p)]]) for p in row)]
-            )
-            for row in rows
-        ]
-        ranks = [np.repeat(np.arange(len(row)), lengths[[place[int(p)] for p in row]]) for row in rows]
+        # A symbol that the dictionary does not know is no slot: nobody could read what would be copied from it.
+        known = [np.flatnonzero(target.numpy() != UNKNOWN) for target in targets]
+        places = [[place[int(pair)] for pair in row] for row in rows]
+        none = np.zeros(0, dtype=np.int64)
+        slots = [np.concatenate([none, *(pair * width + known[pair] for pair in row)]) for row in places]
+        ranks = [np.repeat(np.arange(len(row)), [len(known[pair]) for pair in row]) for row in places]
         slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
         return {
             "src_tokens": data_utils.collate_tokens(sources, self.pad),
             "src_lengths": torch.tensor([len(source) for source in sources]),
             "prev_output_tokens": data_utils.collate_tokens(targets, self.pad, self.eos, move_eos_to_beginning=True),
             "tokens": tokens,
-            "lengths": torch.from_numpy(lengths),
+            "lengths": torch.tensor([len(target) for target in targets]),
             "slots": data_utils.collate_tokens([torch.from_numpy(row) for row in slots], -1),
             "ranks": data_utils.collate_tokens([torch.from_numpy(row) for row in ranks], -1),
             "sizes": list(zip(pairs_of_ranks, slots_of_ranks, strict=True)),

@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,7 +21,8 @@ from torch import Tensor
 from ..criterions import seg_cross_entropy  # noqa: F401
 from ..data.attached import AttachedMemory, attached_path, fingerprint, keep
 from ..data.binarized import check_sides, load_side, shard_prefixes
-from ..data.live import LiveRetrieval, retrieve_apart
+from ..data.live import LiveRetrieval, Retrieved, RetrievedPairs, retrieve_apart
+from ..data.memories import TRAIN, check_memories, check_subwords
 from ..data.pair_memory import PairMemory, limit
 from ..data.seg_dataset import SegDataset
 from ..errors import SegError
@@ -28,6 +30,8 @@ from ..serialization import allow_fairseq_checkpoints
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
+
+Symbols = tuple[int, ...]  # of a sentence
 
 
 @dataclass
@@ -45,6 +49,20 @@ class SegTranslationConfig(TranslationConfig):
     )
     memory_min_score: float = field(
         default=0.0, metadata={"help": "leave out pairs whose fuzzy score (0 to 1) is lower: weak matches can mislead"}
+    )
+    memory: str = field(
+        default=TRAIN,
+        metadata={
+            "help": "translate with memories made by seg-memory: client.mem,domain.mem:0.05 puts the pairs of both in "
+            "one ranking, scores of the second lowered by 0.05; train names the training set"
+        },
+    )
+    memory_exact: ChoiceEnum(["model", "copy", "ignore"]) = field(
+        default="model",
+        metadata={
+            "help": "where a memory holds the very sentence: let the model decide, return the memory's target as it is "
+            "(not from a memory with a penalty), or leave such pairs out"
+        },
     )
     memory_sample_k: bool = field(
         default=False,
@@ -66,6 +84,7 @@ class SegTranslationTask(TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self.sides: dict[str, tuple] = {}  # of memories, by folder
         self.typed: tuple[PairMemory, dict] | None = None  # what was retrieved for the last buffer of typed sentences
+        self.exact: dict[Symbols, Tensor] = {}  # by source symbols, the targets that --memory-exact copy returns
 
     @classmethod
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
@@ -85,7 +104,18 @@ class SegTranslationTask(TranslationTask):
                 raise SegError(
                     f"{data} holds no dict.{lang}.txt: is {lang} the {side} language, and was fairseq-preprocess run?"
                 )
-        return super().setup_task(cfg, **kwargs)
+        task = super().setup_task(cfg, **kwargs)
+        if cfg.memory != TRAIN:
+            dictionaries = task.src_dict.symbols, task.tgt_dict.symbols
+            check_memories(cfg.memory, (cfg.source_lang, cfg.target_lang), dictionaries)
+        return task
+
+    def build_bpe(self, args):
+        """fairseq-interactive's way to cut typed sentences, which must be the memories' way too."""
+        model = getattr(args, "sentencepiece_model", None)
+        if model:
+            check_subwords(self.cfg.memory, model)
+        return super().build_bpe(args)
 
     # ------------------------------------------------------------------ data
 
@@ -128,12 +158,19 @@ class SegTranslationTask(TranslationTask):
         if os.pathsep in self.cfg.data or self.cfg.upsample_primary > 1:
             raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
         path = attached_path(data, split, source, target)
-        if live and not path.exists():
-            logger.info("%s does not exist: retrieving now, which seg-attach would do once for all", path)
+        options = self.cfg.memory != TRAIN or str(self.cfg.memory_exact) != "model"
+        if options and not live:
+            raise SegError(
+                "--memory and --memory-exact are for translation: to train, attach a memory with seg-attach."
+            )
+        if options or (live and not path.exists()):
+            if not options:
+                logger.info("%s does not exist: retrieving now, which seg-attach would do once for all", path)
             sentences = [pairs.src[index].numpy() for index in range(len(pairs))]
             found, retrieved = retrieve_apart(sentences, *self.live_arguments())
             memory = self.pair_memory(found.starts, found.ids, retrieved.source, retrieved.target)
-            signature = "live"
+            self.exact |= self.exact_matches(sentences, found, retrieved)
+            signature = self.live_signature()
         else:
             attached = AttachedMemory.load(path)
             home = os.path.join(data, attached.memory_data) if attached.memory_data else data
@@ -174,12 +211,17 @@ class SegTranslationTask(TranslationTask):
     def live_arguments(self) -> tuple:
         cfg = self.cfg
         data = utils.split_paths(cfg.data)[0]
-        return data, cfg.source_lang, cfg.target_lang, cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score
+        selection = cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score
+        memories = cfg.memory, str(cfg.memory_exact) == "ignore"
+        return data, cfg.source_lang, cfg.target_lang, *selection, *memories
+
+    def live_signature(self) -> str:
+        return f"live:{self.cfg.memory}|exact:{self.cfg.memory_exact}"
 
     @cached_property
     def live(self) -> LiveRetrieval:
         """Retrieval with the task's options; opened with the first sentence that is typed."""
-        logger.info("memory: K=%s, select=%s, live", self.cfg.memory_k, self.cfg.memory_select)
+        logger.info("memory: K=%s, select=%s, %s", self.cfg.memory_k, self.cfg.memory_select, self.live_signature())
         return LiveRetrieval(*self.live_arguments())
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> SegDataset:
@@ -188,6 +230,7 @@ class SegTranslationTask(TranslationTask):
         if self.cfg.memory_k > 0:
             found = self.live.retrieve(src_tokens)
             memory = self.pair_memory(found.starts, found.ids, self.live.source, self.live.target)
+            self.exact = self.exact_matches(src_tokens, found, self.live.pairs)
             # fairseq-interactive hands on a sentence's symbols and nothing else: inference_step finds the rest here
             rows = {tuple(tokens.tolist()): memory.row(index) for index, tokens in enumerate(src_tokens)}
             self.typed = memory, rows
@@ -201,12 +244,26 @@ class SegTranslationTask(TranslationTask):
             memory=memory,
         )
 
+    def exact_matches(self, sentences: Sequence, found: Retrieved, pairs: RetrievedPairs) -> dict[Symbols, Tensor]:
+        """The targets to return as they are: of the sentences (with eos) whose best pair has the very source.
+
+        An unknown symbol could stand for anything: no pair that has one is returned.
+        """
+        if str(self.cfg.memory_exact) != "copy":
+            return {}
+        exact = {}
+        for sentence, first, end in zip(sentences, found.starts, found.starts[1:], strict=True):
+            if first < end and found.scores[first] == 1:
+                source, target = (side[found.ids[first]] for side in (pairs.source, pairs.target))
+                symbols = tuple(source.tolist())
+                if symbols == tuple(sentence.tolist()) and self.tgt_dict.unk() not in (*symbols, *target.tolist()):
+                    exact[symbols] = target
+        return exact
+
     def with_typed_memory(self, sample: dict) -> dict:
         """The sample with the memory that was retrieved for its typed sentences."""
         memory, rows = self.typed
-        tokens, lengths = (sample["net_input"][name].cpu() for name in ("src_tokens", "src_lengths"))
-        found = [rows[tuple(row[:length].tolist())] for row, length in zip(tokens, lengths, strict=True)]
-        collated = memory.collate(found)
+        collated = memory.collate([rows[symbols] for symbols in source_symbols(sample)])
         if collated is None:
             return sample
         device = sample["net_input"]["src_tokens"].device
@@ -252,7 +309,29 @@ class SegTranslationTask(TranslationTask):
             # For --replace-unk, where fairseq leaves this empty: the source position that each symbol looked at most.
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
+        if self.exact:
+            for row, symbols in enumerate(source_symbols(sample)):
+                if symbols in self.exact:
+                    hypotheses[row] = [as_hypothesis(self.exact[symbols].to(sample["net_input"]["src_tokens"].device))]
         return hypotheses
+
+
+def source_symbols(sample: dict) -> list[Symbols]:
+    """The symbols of a batch's sentences, eos included, as keys."""
+    tokens, lengths = (sample["net_input"][name].tolist() for name in ("src_tokens", "src_lengths"))
+    return [tuple(row[:length]) for row, length in zip(tokens, lengths, strict=True)]
+
+
+def as_hypothesis(target: Tensor) -> dict:
+    """A target (T,) as if a search had found it with certainty: the form of fairseq's finished hypotheses."""
+    none = target.new_zeros(0)
+    return {
+        "tokens": target,
+        "score": torch.tensor(0.0),
+        "attention": none,
+        "alignment": none,
+        "positional_scores": torch.zeros(len(target)),
+    }
 
 
 def refuse_nan(x: Tensor | None, sample: dict) -> None:

@@ -1,0 +1,68 @@
+"""Explanations as lines for a terminal, or for a file or pipe, where brackets stand for the colours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .explain import Explanation, Token
+
+# The xterm colours of the gate's five steps, from none to strong, each with a text colour that can be read on it.
+SHADES = ["", "48;5;195;38;5;16", "48;5;153;38;5;16", "48;5;111;38;5;16", "48;5;26;38;5;231"]
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def visible(text: str) -> str:
+    """The text with control characters replaced: one in a memory must not steer the reader's terminal."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def _paint(text: str, gate: float, copied: bool) -> str:
+    codes = ";".join(code for code in ("4" if copied else "", SHADES[round(gate * (len(SHADES) - 1))]) if code)
+    return f"\033[{codes}m{text}\033[0m" if codes else text
+
+
+def _word(word: Token, colour: bool) -> str:
+    text, slot = visible(word.text), word.copied_from
+    rank = "" if slot is None else str(slot.pair + 1).translate(SUPERSCRIPT)
+    if colour:
+        return _paint(text, word.gate, slot is not None) + rank
+    return text if slot is None else f"[{text}]{rank}"
+
+
+def _retrieved_target(explanation: Explanation, rank: int, colour: bool) -> str:
+    gates: dict[int, float] = {}
+    for word in explanation.words:
+        if word.copied_from is not None and word.copied_from.pair == rank:
+            gates[word.copied_from.position] = max(word.gate, gates.get(word.copied_from.position, 0.0))
+    words = []
+    for position, text in enumerate(map(visible, explanation.pairs[rank].target_words)):
+        if position in gates:
+            text = _paint(text, gates[position], True) if colour else f"[{text}]"
+        words.append(text)
+    return " ".join(words)
+
+
+def legend(colour: bool) -> str:
+    """What the marks mean."""
+    if not colour:
+        return "[word]¹: copied rather than generated, from pair 1"
+    ramp = " ".join(_paint(f" {step / (len(SHADES) - 1):.2f} ", step / (len(SHADES) - 1), False) for step in range(5))
+    return f"gate {ramp}   {_paint('word', 0, True)}¹: copied rather than generated, from pair 1"
+
+
+def render(explanation: Explanation, colour: bool) -> str:
+    """One sentence: (S) source, (RS, RT) retrieved pairs, (A) our translation, (B) baseline, (T) reference."""
+    rows = [("S", visible(explanation.source))]
+    for rank, pair in enumerate(explanation.pairs):
+        rows.append(("", f"pair {rank + 1}: {visible(pair.origin)}, score {pair.score:.2f}"))
+        rows.append((f"RS{rank + 1}", visible(pair.source)))
+        rows.append((f"RT{rank + 1}", _retrieved_target(explanation, rank, colour)))
+    rows.append(("A", " ".join(_word(word, colour) for word in explanation.words)))
+    if explanation.pairs and explanation.fusion == "deep":
+        rows.append(("", "deep fusion copies nothing: the gate is how much the memory's state counted"))
+    if explanation.baseline is not None:
+        rows.append(("B", f"{visible(explanation.baseline.translation)}   ({visible(explanation.baseline.system)})"))
+    if explanation.reference is not None:
+        rows.append(("T", visible(explanation.reference)))
+    return "".join(f"{label:<5}{text}\n" for label, text in rows)

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_seg.modules.fusion import deep_fusion, mixture_log_probs, safe_log, sum_log_probs, target_log_prob
-from fairseq_seg.modules.memory import MemoryRead, symbol_share
+from fairseq_seg.modules.memory import MemoryRead, first_slots
 
 BATCH, STEPS, SLOTS, VOCABULARY, UNITS = 3, 4, 6, 9, 5
 
@@ -28,7 +28,7 @@ def read_memory(gate: Tensor, scores: Tensor) -> MemoryRead:
     mask = SYMBOLS == 1
     weights = torch.softmax(scores.masked_fill(mask.unsqueeze(1), -1e30), dim=-1).masked_fill(mask.unsqueeze(1), 0)
     gate = gate.masked_fill(mask.all(-1, keepdim=True), float("-inf"))
-    return MemoryRead(weights, gate, SYMBOLS, symbol_share(SYMBOLS))
+    return MemoryRead(weights, gate, SYMBOLS, first_slots(SYMBOLS))
 
 
 def naive_mixture(log_gen: Tensor, read: MemoryRead) -> Tensor:

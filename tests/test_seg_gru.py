@@ -38,7 +38,7 @@ def test_a_copy_stands_alone():
             parameter.zero_()
     assert all(torch.equal(a, b) for a, b in zip(predict(twin, batch), expected, strict=True))
     # The encoder makes the memory with the cell of its own copy.
-    assert twin.encoder.forward_torchscript(batch["net_input"])["memory"].values.abs().sum() > 0
+    assert twin.encoder.forward_torchscript(batch["net_input"])["memory"].gate_values.abs().sum() > 0
 
 
 @every_option

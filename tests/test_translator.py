@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from fairseq_seg.modules.attention import AdditiveAttention
 from fairseq_seg.modules.cgru import ConditionalGRU
 from fairseq_seg.modules.encoder import BiGRU, reverse_by_length
 from tests.tiny import by_sentence, literal, make_batch, make_model, predict, random_pairs
@@ -111,3 +112,15 @@ def test_autocast_is_close_to_single_precision():
         torch.testing.assert_close(a.exp(), b.exp(), rtol=0, atol=0.05)
     sum(log_p.sum() for log_p in found).backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_quick_attention_is_the_attention_with_tanh(scale):
+    torch.manual_seed(5)
+    attention = AdditiveAttention(6, 5, 7)
+    projected, query = scale * torch.randn(3, 4, 7), scale * torch.randn(6, 7)
+    mask = torch.tensor([[False] * 4, [False, False, True, True], [False, True, True, True]])
+    with torch.no_grad():
+        expected = attention(query, projected, mask)
+        found = attention.quick(query, attention.exponential(projected), mask)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

@@ -72,8 +72,8 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
 
     def step() -> None:
         slots = model.decoder.write_memory(pair_contexts, pair_states, memory)
-        gate_query = model.decoder.memory.gate.query(contexts, states)
-        result = model.decoder.memory(model.decoder.memory_query(states, contexts), gate_query, slots)
+        linear = model.decoder.from_context(contexts, slots)
+        result = model.decoder.memory(*model.decoder.memory_queries(states, linear, slots), slots)
         log_p, _ = target_log_prob(log_gen, result, target)
         log_p.sum().backward()
 

@@ -1,7 +1,9 @@
 """The GRU attention translator with a key-value memory, as fairseq models `seg_gru` and `seg_gru_small`."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -78,7 +80,20 @@ def _embedding(size: int, dim: int, pad: int) -> nn.Embedding:
     return embedding
 
 
-def _stack_rows(a: Tensor, b: Tensor, value: int) -> Tensor:
+class FromContext(NamedTuple):
+    """All that the decoder makes of the context c_t, linear in it, for T steps or for T annotations."""
+
+    readout: Tensor  # W_c c, (B, T, E)
+    gate: Tensor | None  # the gate's projection of c, (B, T, G)
+    scores: Tensor | None  # c M c' of Eq. 4, fp32, (B, T, slots); not where the keys are compared with z
+
+
+def each(parts: NamedTuple, function: Callable[[Tensor], Tensor]) -> NamedTuple:
+    """The tuple with a function applied to all that is there."""
+    return type(parts)(*(None if part is None else function(part) for part in parts))
+
+
+def stack_rows(a: Tensor, b: Tensor, value: int) -> Tensor:
     """Two right-padded batches (A, S), (B, S') as one (A + B, max(S, S'))."""
     width = max(a.size(1), b.size(1))
     return torch.cat([F.pad(rows, (0, width - rows.size(1)), value=value) for rows in (a, b)])
@@ -101,17 +116,39 @@ class SegGRUEncoder(FairseqEncoder):
         return self._decoder[0].cell.annotate(states, padding_mask(lengths, tokens.size(1)))
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, memory: dict | None = None, **unused) -> dict:
-        """What fairseq's generator calls: everything that decoding needs of a batch, per sentence."""
+        """The annotations of B sentences, and their memory from a translator pass over the retrieved pairs."""
         decoder = self._decoder[0]
-        out = {"annotations": self.annotate(src_tokens, src_lengths), "memory": None, "rows": src_tokens.size(0)}
-        if memory is not None:
-            if decoder.target_keys is not None:
-                out["memory"] = decoder.write_target_memory(memory)
-            else:
-                pairs = self.annotate(memory["src_tokens"], memory["src_lengths"])
-                states, contexts, _ = decoder.cell(decoder.embed(memory["prev_output_tokens"]), pairs)
-                out["memory"] = decoder.write_memory(contexts, states, memory)
-        return out
+        if memory is None or decoder.target_keys is not None:
+            annotations = self.annotate(src_tokens, src_lengths)
+            slots = None if memory is None else decoder.write_target_memory(memory)
+        else:
+            batch = src_tokens.size(0)
+            together = self.annotate(
+                stack_rows(src_tokens, memory["src_tokens"], decoder.pad),
+                torch.cat([src_lengths, memory["src_lengths"]]),
+            )
+            annotations, pairs = each(together, lambda x: x[:batch]), each(together, lambda x: x[batch:])
+            states, contexts, _ = decoder.cell(decoder.embed(memory["prev_output_tokens"]), pairs)
+            slots = decoder.write_memory(contexts, states, memory)
+        return {"annotations": annotations, "memory": slots}
+
+    def forward_torchscript(self, net_input: dict) -> dict:
+        """What fairseq's generator calls: everything that its steps read of a batch, per sentence.
+
+        What a step needs of its context c_t is linear in it. So it is made of all annotations here, and c_t itself,
+        their weighted sum, is never made, nor a step's product with a matrix or with the keys.
+        """
+        out = self.forward(net_input["src_tokens"], net_input["src_lengths"], net_input.get("memory"))
+        annotations, memory = out["annotations"], out["memory"]
+        decoder = self._decoder[0]
+        if memory is not None and decoder.target_keys is None:
+            out["memory"] = memory._replace(keys=None)
+        return {
+            **out,
+            "annotations": annotations._replace(states=None),
+            "linear": decoder.from_context(annotations.states, memory),
+            "rows": net_input["src_tokens"].size(0),
+        }
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
         """Follow fairseq's beam: rows of a sentence stand together, so all is kept once a sentence, not once a row.
@@ -123,9 +160,9 @@ class SegGRUEncoder(FairseqEncoder):
         if new_order.size(0) < rows:
             beam = rows // sentences
             keep = torch.div(new_order[::beam], beam, rounding_mode="floor")
-            encoder_out["annotations"] = encoder_out["annotations"].select(keep)
-            if encoder_out["memory"] is not None:
-                encoder_out["memory"] = encoder_out["memory"].select(keep)
+            for part in ("annotations", "memory", "linear"):
+                if encoder_out[part] is not None:
+                    encoder_out[part] = each(encoder_out[part], lambda x: x.index_select(0, keep))
         return encoder_out
 
     def max_positions(self) -> int:
@@ -166,23 +203,36 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         """Keys and values from a translator pass over the pairs: contexts (P, T', 2H), states (P, T', H)."""
         if self.detach_memory:
             contexts, states = contexts.detach(), states.detach()
-        return self.memory.write(contexts, states, memory["tokens"], memory["slots"], self.pad)
+        return self.memory.write(
+            contexts, states, memory["tokens"], memory["slots"], self.pad, keep_values=self.fusion != "shallow"
+        )
 
     def write_target_memory(self, memory: dict) -> Memory:
         """Keys and values of the CopyNet-style baseline: bidirectional GRU states over the embeddings of Y'."""
         states = self.target_keys(self.embed(memory["tokens"]), memory["lengths"])
         return self.write_memory(states, states, memory)
 
-    def memory_query(self, states: Tensor, contexts: Tensor) -> Tensor:
-        return contexts if self.target_keys is None else states
+    def from_context(self, contexts: Tensor, memory: Memory | None) -> FromContext:
+        """contexts (B, T, 2H), or annotations in their place."""
+        readout = self.readout.from_context(contexts)
+        if memory is None:
+            return FromContext(readout, None, None)
+        gate = self.memory.gate.from_context(contexts)
+        scores = self.memory.match(contexts, memory.keys) if self.target_keys is None else None
+        return FromContext(readout, gate, scores)
+
+    def memory_queries(self, states: Tensor, linear: FromContext, memory: Memory) -> tuple[Tensor, Tensor]:
+        """states (B, T, H) -> content scores (B, T, S) and the gate's query (B, T, G)."""
+        scores = linear.scores if self.target_keys is None else self.memory.match(states, memory.keys)
+        return scores, self.memory.gate.query(linear.gate, states)
 
     def output_layer(
-        self, states: Tensor, embeddings: Tensor, contexts: Tensor, read: MemoryRead | None, memory: Memory | None
+        self, states: Tensor, embeddings: Tensor, linear: FromContext, read: MemoryRead | None, memory: Memory | None
     ) -> Tensor:
-        """states (B, T, H), embeddings (B, T, E), contexts (B, T, 2H) -> generator logits (B, T, V)."""
+        """states (B, T, H), embeddings (B, T, E) -> generator logits (B, T, V)."""
         if read is not None and self.fusion != "shallow":
             states = deep_fusion(states, memory.values, read)
-        return self.readout(states, embeddings, contexts, self.output.weight)
+        return self.readout(states, embeddings, linear.readout, self.output.weight)
 
     def extra(self, attention: Tensor, read: MemoryRead | None) -> dict:
         """What goes along with the logits: `copy` is to be mixed in, `read` is what the memory gave, for logs."""
@@ -201,27 +251,25 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         Returns:
             The generator's logits (B, T, V), or (R, 1, V), and `extra`; mix them with `get_normalized_probs`.
         """
-        annotations, memory = encoder_out["annotations"], encoder_out["memory"]
         if incremental_state is not None:
-            return self.step(prev_output_tokens[:, -1], annotations, memory, incremental_state)
+            return self.step(prev_output_tokens[:, -1], encoder_out, incremental_state)
         embeddings = self.embed(prev_output_tokens)
-        states, contexts, attention = self.cell(embeddings, annotations)
-        return self.read_out(embeddings, states, contexts, attention, memory)
+        states, contexts, attention = self.cell(embeddings, encoder_out["annotations"])
+        return self.read_out(embeddings, states, contexts, attention, encoder_out["memory"])
 
     def read_out(
         self, embeddings: Tensor, states: Tensor, contexts: Tensor, attention: Tensor, memory: Memory | None
     ) -> tuple[Tensor, dict]:
         """From the translator's pass over B sentences to logits, with the memory read at all steps."""
+        linear = self.from_context(contexts, memory)
         read = None
         if memory is not None:
-            gate_query = self.memory.gate.query(contexts, states)
-            read = self.memory(self.memory_query(states, contexts), gate_query, memory)
-        return self.output_layer(states, embeddings, contexts, read, memory), self.extra(attention, read)
+            read = self.memory(*self.memory_queries(states, linear, memory), memory)
+        return self.output_layer(states, embeddings, linear, read, memory), self.extra(attention, read)
 
-    def step(
-        self, tokens: Tensor, annotations: Annotations, memory: Memory | None, incremental_state: dict
-    ) -> tuple[Tensor, dict]:
+    def step(self, tokens: Tensor, encoder_out: dict, incremental_state: dict) -> tuple[Tensor, dict]:
         """One beam step; tokens (R,). The state is {z (R, H), beta (R, S)}, both reordered with the beam."""
+        annotations, memory = encoder_out["annotations"], encoder_out["memory"]
         rows, sentences = tokens.size(0), annotations.mask.size(0)
         beam = rows // sentences
         saved = self.get_incremental_state(incremental_state, "cell")
@@ -230,18 +278,17 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         from_input = self.cell.first_input(embeddings)
         state, attention = self.cell.step(from_input, state, annotations, self.cell.plain(annotations))
         # from here on a sentence's beam stands where teacher forcing has the steps: (B, beam, ...)
-        contexts = annotations.context(attention)
+        linear = each(encoder_out["linear"], lambda x: torch.bmm(attention.type_as(x), x))
         states, embeddings = (x.view(sentences, beam, -1) for x in (state, embeddings))
         read = coverage = None
         if memory is not None:
-            scores = self.memory.match(self.memory_query(states, contexts), memory)
-            gate_query = self.memory.gate.query(contexts, states)
+            scores, gate_query = self.memory_queries(states, linear, memory)
             coverage = saved["coverage"].view_as(scores) if saved else torch.zeros_like(scores)
             weights, gate, coverage = self.memory.step(scores, gate_query, coverage, memory)
-            read = MemoryRead(weights, gate, memory.symbols, memory.share)
+            read = MemoryRead(weights, gate, memory.symbols, memory.first)
             coverage = coverage.view(rows, -1)
         self.set_incremental_state(incremental_state, "cell", {"state": state, "coverage": coverage})
-        logits = self.output_layer(states, embeddings, contexts, read, memory)
+        logits = self.output_layer(states, embeddings, linear, read, memory)
         return logits.view(rows, 1, -1), self.extra(attention.view(rows, 1, -1), read)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
@@ -321,9 +368,9 @@ class SegGRUModel(FairseqEncoderDecoderModel):
             return decoder(prev_output_tokens, encoder_out=encoder_out)
         batch, steps, memory_steps = src_tokens.size(0), prev_output_tokens.size(1), memory["tokens"].size(1)
         annotations = encoder.annotate(
-            _stack_rows(src_tokens, memory["src_tokens"], decoder.pad), torch.cat([src_lengths, memory["src_lengths"]])
+            stack_rows(src_tokens, memory["src_tokens"], decoder.pad), torch.cat([src_lengths, memory["src_lengths"]])
         )
-        embeddings = decoder.embed(_stack_rows(prev_output_tokens, memory["prev_output_tokens"], decoder.pad))
+        embeddings = decoder.embed(stack_rows(prev_output_tokens, memory["prev_output_tokens"], decoder.pad))
         states, contexts, attention = decoder.cell(embeddings, annotations)
         slots = decoder.write_memory(contexts[batch:, :memory_steps], states[batch:, :memory_steps], memory)
         own = (x[:batch, :steps] for x in (embeddings, states, contexts, attention))

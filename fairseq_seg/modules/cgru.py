@@ -23,7 +23,8 @@ class Annotations(NamedTuple):
     """A batch of encoded source sentences, all that the cell needs to know of them."""
 
     states: Tensor  # h, (B, S, 2H)
-    projected: Tensor  # W_h h, (B, S, A)
+    projected: Tensor | None  # W_h h, (B, S, A), where there are gradients to make
+    exponential: Tensor | None  # e^(2 W_h h), (B, S, A), where there are none: see `AdditiveAttention.quick`
     second_input: Tensor  # GRU2's projection of h, (B, S, 3H); that of c_t is its weighted sum
     mask: Tensor  # (B, S), True at padding
     start: Tensor  # z_0, (B, H)
@@ -31,10 +32,6 @@ class Annotations(NamedTuple):
     def context(self, weights: Tensor) -> Tensor:
         """c = sum_tau alpha_tau h_tau (Eq. 2); weights alpha (B, T, S) -> (B, T, 2H)."""
         return torch.bmm(weights, self.states)
-
-    def select(self, index: Tensor) -> "Annotations":
-        """The sentences named by index (B',)."""
-        return Annotations(*(tensor.index_select(0, index) for tensor in self))
 
 
 class Maps(NamedTuple):
@@ -73,9 +70,12 @@ class ConditionalGRU(nn.Module):
         """Prepare encoder states (B, S, 2H) with their padding mask (B, S) for decoding."""
         real = (~mask).unsqueeze(-1).type_as(states)
         mean = (states * real).sum(1) / real.sum(1).clamp(min=1)
+        projected = self.attention.project(states)
+        trained = torch.is_grad_enabled()
         return Annotations(
             states=states,
-            projected=self.attention.project(states),
+            projected=projected if trained else None,
+            exponential=None if trained else self.attention.exponential(projected),
             second_input=self.second_input(states),  # its bias is right in the weighted sum: the weights sum to one
             mask=mask,
             start=torch.tanh(self.start(mean)),
@@ -111,7 +111,11 @@ class ConditionalGRU(nn.Module):
             z_t (R, H) and the attention weights (B, beam, S), of which `Annotations.context` makes c_t.
         """
         intermediate = gru_update(from_input, maps.first_state(state), state)
-        weights = self.attention(maps.query(intermediate), annotations.projected, annotations.mask)
+        query = maps.query(intermediate)
+        if annotations.projected is not None:
+            weights = self.attention(query, annotations.projected, annotations.mask)
+        else:
+            weights = self.attention.quick(query, annotations.exponential, annotations.mask)
         from_context = maps.second_input(weights).view(state.size(0), -1)
         return gru_update(from_context, maps.second_state(intermediate), intermediate), weights
 
@@ -144,7 +148,7 @@ class Readout(nn.Module):
         self.from_context = nn.Linear(annotation_size, embedding_size, bias=False)
         self.dropout = dropout
 
-    def forward(self, state: Tensor, embedding: Tensor, context: Tensor, output: Tensor) -> Tensor:
-        """state (B, T, H), embedding (B, T, E), context (B, T, 2H), output embeddings (V, E) -> logits (B, T, V)."""
-        hidden = torch.tanh(self.from_state(state) + self.from_embedding(embedding) + self.from_context(context))
+    def forward(self, state: Tensor, embedding: Tensor, from_context: Tensor, output: Tensor) -> Tensor:
+        """state (B, T, H), embedding and W_c c_t (B, T, E), output embeddings (V, E) -> logits (B, T, V)."""
+        hidden = torch.tanh(self.from_state(state) + self.from_embedding(embedding) + from_context)
         return F.linear(F.dropout(hidden, self.dropout, self.training), output)

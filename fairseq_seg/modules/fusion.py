@@ -35,19 +35,26 @@ def target_log_prob(log_gen: Tensor, read: MemoryRead, target: Tensor) -> tuple[
     return torch.logaddexp(F.logsigmoid(-read.gate) + log_gen, log_copy), p_copy
 
 
+def copy_correction(generated: Tensor, read: MemoryRead) -> Tensor:
+    """What the copies add to the log probability of each slot's symbol: log(1 + zeta p_copy / (1 - zeta) p_gen).
+
+    generated holds log((1 - zeta) p_gen) of the slots' symbols, (B, T, S) -> (B, T, S). A symbol that several slots
+    hold counts once, at its first slot; the others have no mass left and give 0.
+    """
+    first = read.first.unsqueeze(1).expand_as(read.weights)
+    p_copy = torch.zeros_like(read.weights).scatter_add_(-1, first, read.weights)
+    return F.softplus(F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy) - generated)
+
+
 def mixture_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
     """log p of every symbol (Eq. 6); log_gen (B, T, V) fp32 -> (B, T, V).
 
     Symbols that no slot holds get log((1 - zeta) p_gen); only the S slot symbols need more than an addition.
     """
     keep = F.logsigmoid(-read.gate).unsqueeze(-1)
-    generated = log_gen + keep
     symbols = read.symbols.unsqueeze(1).expand_as(read.weights)
-    p_copy = torch.zeros_like(generated).scatter_add_(-1, symbols, read.weights).gather(-1, symbols)  # (B, T, S)
-    copied = F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy)
-    correction = F.softplus(copied - keep - log_gen.gather(-1, symbols))  # log(1 + copied/generated)
-    # A symbol in n slots is added n times 1/n: overwriting it n times would be as good, but for its gradient.
-    return generated.scatter_add_(-1, symbols, correction * read.share.unsqueeze(1))
+    correction = copy_correction(log_gen.gather(-1, symbols) + keep, read)
+    return (log_gen + keep).scatter_add_(-1, symbols, correction)
 
 
 def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
@@ -56,12 +63,6 @@ def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
     Sum of log((1 - zeta) p_gen), plus a correction at the distinct slot symbols; no second tensor of size (B, T, V).
     """
     keep = F.logsigmoid(-read.gate)
-    same = (read.symbols.unsqueeze(1) == read.symbols.unsqueeze(2)).type_as(read.weights)  # (B, S, S)
-    p_copy = torch.bmm(read.weights, same)  # mass of each slot's symbol, (B, T, S)
     symbols = read.symbols.unsqueeze(1).expand_as(read.weights)
-    generated = log_gen.gather(-1, symbols) + keep.unsqueeze(-1)
-    correction = F.softplus(
-        F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy) - generated
-    )  # log(1 + copied/generated)
-    once = correction * read.share.unsqueeze(1)  # a symbol in n slots counts n times 1/n
-    return log_gen.sum(-1) + log_gen.size(-1) * keep + once.sum(-1)
+    correction = copy_correction(log_gen.gather(-1, symbols) + keep.unsqueeze(-1), read)
+    return log_gen.sum(-1) + log_gen.size(-1) * keep + correction.sum(-1)

@@ -20,16 +20,12 @@ from torch import Tensor, nn
 class Memory(NamedTuple):
     """The slots of a batch of sentences, S of them a sentence, padded."""
 
-    keys: Tensor  # M c', fp32: a score of hundreds has no fraction left in half precision, (B, S, C)
+    keys: Tensor | None  # M c', fp32: a score of hundreds has no fraction left in half precision, (B, S, C)
     gate_values: Tensor  # the gate's projection of z', fp32, (B, S, G)
-    values: Tensor  # z', (B, S, H)
+    values: Tensor | None  # z', (B, S, H), if asked for
     symbols: Tensor  # y', (B, S), the padding symbol where there is no slot
-    share: Tensor  # 1 / number of the sentence's slots that hold this symbol, fp32, (B, S)
+    first: Tensor  # the first of the sentence's slots that hold this symbol, (B, S)
     mask: Tensor  # (B, S), True where there is no slot
-
-    def select(self, index: Tensor) -> "Memory":
-        """The sentences named by index (B',)."""
-        return Memory(*(tensor.index_select(0, index) for tensor in self))
 
 
 class MemoryRead(NamedTuple):
@@ -38,12 +34,14 @@ class MemoryRead(NamedTuple):
     weights: Tensor  # q, fp32, (B, T, S)
     gate: Tensor  # f_gate before the sigmoid, fp32, -inf where a sentence has no slot, (B, T)
     symbols: Tensor  # y', (B, S)
-    share: Tensor  # as in `Memory`, (B, S)
+    first: Tensor  # as in `Memory`, (B, S)
 
 
-def symbol_share(symbols: Tensor) -> Tensor:
-    """1 / number of slots of the same sentence that hold the same symbol; (B, S) -> fp32 (B, S)."""
-    return 1.0 / (symbols.unsqueeze(1) == symbols.unsqueeze(2)).sum(1).float()
+def first_slots(symbols: Tensor) -> Tensor:
+    """For each slot, the first slot of the same sentence that holds the same symbol; (B, S) -> (B, S)."""
+    positions = torch.arange(symbols.size(1), device=symbols.device)
+    same = symbols.unsqueeze(1) == symbols.unsqueeze(2)
+    return torch.where(same, positions, symbols.size(1)).amin(-1)
 
 
 class Gate(nn.Module):
@@ -58,9 +56,9 @@ class Gate(nn.Module):
         self.score = nn.Linear(hidden, 1) if hidden else None
         nn.init.constant_((self.score or self.from_context).bias, bias)
 
-    def query(self, context: Tensor, state: Tensor) -> Tensor:
-        """The part that does not depend on the memory; (..., 2H), (..., H) -> fp32 (..., G)."""
-        return (self.from_context(context) + self.from_state(state)).float()
+    def query(self, from_context: Tensor, state: Tensor) -> Tensor:
+        """The part that does not depend on the memory; the projected c (..., G), z (..., H) -> fp32 (..., G)."""
+        return (from_context + self.from_state(state)).float()
 
     def forward(self, query: Tensor, value: Tensor) -> Tensor:
         """query and the projected z~, both (..., G) -> the gate's logit (...)."""
@@ -79,12 +77,15 @@ class KeyValueMemory(nn.Module):
         self.coverage_penalty = nn.Parameter(torch.zeros(1))  # lambda
         self.gate = Gate(context_size, units, gate_hidden, gate_bias)
 
-    def write(self, keys: Tensor, values: Tensor, symbols: Tensor, slots: Tensor, pad: int) -> Memory:
+    def write(
+        self, keys: Tensor, values: Tensor, symbols: Tensor, slots: Tensor, pad: int, keep_values: bool
+    ) -> Memory:
         """Lay the slots of P distinct pairs out by sentence.
 
         Args:
             keys: (P, T', C), values: (P, T', H), symbols: (P, T') of the pairs.
             slots: (B, S), each the flat position pair * T' + step of a slot, -1 where there is none.
+            keep_values: also as they are, for deep fusion; the gate is content with their projection.
         """
         mask = slots < 0
         flat = slots.clamp(min=0).view(-1)
@@ -97,16 +98,16 @@ class KeyValueMemory(nn.Module):
         return Memory(
             keys=lay_out(keys).float(),
             gate_values=lay_out(self.gate.from_value(values)).float(),
-            values=lay_out(values),
+            values=lay_out(values) if keep_values else None,
             symbols=laid_out,
-            share=symbol_share(laid_out),
+            first=first_slots(laid_out),
             mask=mask,
         )
 
-    def match(self, query: Tensor, memory: Memory) -> Tensor:
-        """Content scores c_t M c'_tau of Eq. 4; query (B, T, C) -> fp32 (B, T, S), lowest where there is no slot."""
-        scores = torch.bmm(query.float(), memory.keys.transpose(1, 2))
-        return scores.masked_fill(memory.mask.unsqueeze(1), torch.finfo(torch.float32).min)
+    @staticmethod
+    def match(query: Tensor, keys: Tensor) -> Tensor:
+        """Content scores c_t M c'_tau of Eq. 4; query (B, T, C), keys M c' (B, S, C) -> fp32 (B, T, S)."""
+        return torch.bmm(query.float(), keys.transpose(1, 2))
 
     def step(
         self, scores: Tensor, gate_query: Tensor, coverage: Tensor, memory: Memory
@@ -119,20 +120,20 @@ class KeyValueMemory(nn.Module):
         Returns:
             q_t (B, beam, S), the gate's logit (B, beam) and beta_t (B, beam, S).
         """
-        penalty = self.coverage_penalty.float()
-        weights = torch.softmax(scores - penalty * coverage, dim=-1)  # Eq. 7, Eq. 4
-        weights = weights.masked_fill(memory.mask.unsqueeze(1), 0.0)  # matters only where a sentence has no slot at all
+        scores = scores - self.coverage_penalty.float() * coverage  # Eq. 7
+        mask = memory.mask.unsqueeze(1)
+        weights = torch.softmax(scores.masked_fill(mask, torch.finfo(torch.float32).min), dim=-1)  # Eq. 4
+        weights = weights.masked_fill(mask, 0.0)  # matters only where a sentence has no slot at all
         gate = self.gate(gate_query, torch.bmm(weights, memory.gate_values))
         gate = gate.masked_fill(memory.mask.all(-1, keepdim=True), float("-inf"))
         return weights, gate, torch.addcmul(coverage, weights, torch.sigmoid(gate).unsqueeze(-1))
 
-    def forward(self, query: Tensor, gate_query: Tensor, memory: Memory) -> MemoryRead:
-        """Read at all T steps of teacher forcing; query (B, T, C), gate_query (B, T, G)."""
-        scores = self.match(query, memory)
+    def forward(self, scores: Tensor, gate_query: Tensor, memory: Memory) -> MemoryRead:
+        """Read at all T steps of teacher forcing; content scores (B, T, S), gate_query (B, T, G)."""
         coverage = torch.zeros_like(scores[:, :1])
         weights, gates = [], []
         for score, gate_part in zip(scores.split(1, dim=1), gate_query.split(1, dim=1), strict=True):
             q, gate, coverage = self.step(score, gate_part, coverage, memory)
             weights.append(q)
             gates.append(gate)
-        return MemoryRead(torch.cat(weights, dim=1), torch.cat(gates, dim=1), memory.symbols, memory.share)
+        return MemoryRead(torch.cat(weights, dim=1), torch.cat(gates, dim=1), memory.symbols, memory.first)

@@ -52,7 +52,7 @@ def read_tmx(path: Path, source_lang: str, target_lang: str, keep_tags: bool) ->
                 if depth == 3 and local_name(element) == "tu":
                     number += 1
                     yield read_unit(element, number, str(path), source_lang, target_lang, keep_tags)
-                if depth <= 3:
+                if 1 < depth <= 3:
                     # What has been read is let go, so that a file of any size needs little memory.
                     element.clear()
                     while element.getprevious() is not None:
@@ -104,11 +104,13 @@ def read_unit(
             elif value is not None:
                 attributes[name] = value
         for child in element:
-            name = {"prop": child.get("type", ""), "note": "note"}.get(local_name(child))
+            if local_name(child) not in ("prop", "note"):
+                continue
+            name = child.get("type", "") if local_name(child) == "prop" else "note"
             value = "".join(child.itertext())
             if name == ORIGIN and origin is None:
                 origin = value
-            elif name is not None:
+            else:
                 attributes[name] = f"{attributes[name]}\n{value}" if name in attributes else value
     own_id = unit.get("tuid", str(number) if origin is None else "")
     return TranslationUnit(

@@ -1,0 +1,342 @@
+"""The formats: what a file says becomes pairs, what we write reads back, and a broken file is refused by its line."""
+
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_seg.errors import SegError
+from fairseq_seg.store.formats import Source, find_sources, read, write
+from fairseq_seg.store.store import Skipped, TranslationMemory, TranslationUnit
+from tests.corpus import SOURCE, TARGET
+from tests.memories import create_memory
+
+TMX = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<!-- exported -->
+<tmx version="1.4">
+<header creationtool="x" srclang="en-GB"><prop type="client">not of a unit</prop></header>
+<body>
+<tu tuid="t1" creationdate="20200131T125900Z" changeid="ann" srclang="en">
+  <note>first</note><prop type="client">ACME</prop><note>second</note>
+  <tuv xml:lang="EN-gb"><prop type="x">not ours</prop><seg>Press <bpt i="1">&lt;b&gt;</bpt>F1<ept i="1">&lt;/b&gt;</ept>
+<ph x="1">&lt;img alt="<sub>picture</sub>"/&gt;</ph>&amp; <hi>wait</hi>.<!-- c --><it pos="begin">\\i</it></seg></tuv>
+  <tuv xml:lang="fr-CA" changedate="20210131T125900Z" changeid="bob" usagecount="7">
+    <seg>Appuyez<ut>{0}</ut>.</seg></tuv>
+</tu>
+<tu creationdate="yesterday"><tuv lang="fr"><seg>deux</seg></tuv><tuv lang="en_US"><seg>two</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>three</seg></tuv><tuv xml:lang="de"><seg>drei</seg></tuv></tu>
+<tu><tuv xml:lang="en-AU"><seg>variety</seg></tuv><tuv xml:lang="en"><seg>four</seg></tuv>
+    <tuv xml:lang="fr"><seg>quatre</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>five&nbsp;</seg></tuv><tuv xml:lang="fr"><seg>cinq</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>six</seg></tuv><tuv xml:lang="fr"/></tu>
+</body></tmx>
+"""
+
+
+def read_all(format: str, *files: Path, keep_tags: bool = False) -> list[TranslationUnit | Skipped]:
+    return list(read(Source(format, list(files)), SOURCE, TARGET, keep_tags))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1"])
+def test_tmx(tmp_path: Path, encoding: str):
+    path = tmp_path / "a.tmx"
+    path.write_bytes(TMX.replace("UTF-8", encoding.removesuffix("-sig")).replace("deux", "déux").encode(encoding))
+    attributes = {"note": "first\nsecond", "client": "ACME", "changeid": "ann", "usagecount": "7"}
+    first = ("Press F1\n& wait.", "Appuyez.", str(path), "t1", attributes)
+    assert read_all("tmx", path) == [
+        (*first, "2020-01-31T12:59:00Z", "2021-01-31T12:59:00Z"),
+        ("two", "déux", str(path), "2", {"creationdate": "yesterday"}, None, None),
+        ("no text in fr, only in de, en",),
+        ("four", "quatre", str(path), "4", {}, None, None),
+        ("an entity that the file does not define",),
+        ("six", "", str(path), "6", {}, None, None),
+    ]
+
+
+def test_tmx_tags_kept(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    path.write_text(TMX)
+    unit = read_all("tmx", path, keep_tags=True)[0]
+    assert unit.source == 'Press <b>F1</b>\n<img alt="picture"/>& wait.\\i' and unit.target == "Appuyez{0}."
+
+
+def test_tmx_in_a_namespace(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    path.write_text(TMX.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '))
+    assert read_all("tmx", path)[3][:2] == ("four", "quatre")
+
+
+def entities(levels: int, body: str) -> str:
+    """A document whose entity, expanded, would fill any memory."""
+    lines = [f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, levels)]
+    return "\n".join(['<!DOCTYPE tmx [<!ENTITY e0 "ha">', *lines, "]>", f"<tmx><body><tu>{body}</tu></body></tmx>"])
+
+
+UNIT = "<tu><tuv xml:lang='en'><seg>a</seg></tuv><tuv xml:lang='fr'><seg>b</seg></tuv></tu>\n"
+BROKEN = [
+    ("tmx", TMX[: TMX.index("quatre")].encode(), r"line 17 is not valid XML \(Premature end of data"),
+    ("tmx", TMX.encode()[:100], r"line \d is not valid XML"),
+    ("tmx", TMX.replace("quatre", "é").encode("latin-1"), "line 17 is not valid XML"),
+    ("tmx", TMX.replace("UTF-8", "utf-16").encode(), "line 1 is not valid XML"),
+    ("tmx", TMX.replace("UTF-8", "klingon").encode(), r"line 1 is not valid XML \(Unsupported encoding: klingon"),
+    ("tmx", TMX.replace("</hi>", "</it>").encode(), "line 10 is not valid XML"),
+    ("tmx", b"", "line 1 is not valid XML"),
+    ("tmx", b"a\tb\n", "line 1 is not valid XML"),
+    ("tmx", b"\x00\xff\x80" * 50, "line 1 is not valid XML"),
+    ("tmx", b"<?xml version='1.0'?>\n<html><body/></html>", "line 2 starts a <html>, not a <tmx>"),
+    ("tmx", f"<tmx><body>\n{UNIT}<tu>&nbsp;</tu></body></tmx>".encode(), "line 3 is not valid XML"),
+    ("tmx", entities(12, "&e11;").encode(), "line|entities"),
+    ("tmx", entities(12, "<tuv lang='&e11;'/>").encode(), "line|entities"),
+    ("tmx", entities(1, "harmless").encode(), "declares entities before line 3"),
+    (
+        "tmx",
+        b"<!DOCTYPE tmx [<!ENTITY % x SYSTEM 'file:///etc/passwd'> %x;]>\n<tmx/>",
+        "declares entities before line 2",
+    ),
+    (
+        "tmx",
+        f"<tmx><body>{UNIT}<tu>{'a' * 11_000_000}</tu></body></tmx>".encode(),
+        r"line 2 is not valid XML \(.*too long",
+    ),
+    ("po", b'msgid "a"\nmsgstr "b"\n\nmsgid "cut', "line 4 is not valid PO"),
+    ("po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr "', "line 5 is not valid PO"),
+    ("po", b'msgid "a"\nmsgstr "b \\"', "line 2 is not valid PO"),
+    ("po", b'msgid "a"\nmsgstr "\xe9"\n', "line 2 is not UTF-8 text"),
+    ("po", b'msgid ""\nmsgstr "Content-Type: text/plain; charset=hex\\n"\n', "line 1 is not HEX text"),
+    ("po", b'msgid "a"\nmsgstr "b"\nhello\n', "line 3 is not valid PO"),
+    ("po", b'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr "b"\n', "translates to de, not to fr"),
+    ("tsv", b"a\tb\nc\n", "line 2 has 1 columns, not a source and a target"),
+    ("tsv", b"a\tb\nc\td\te\n", "line 2 has 3 columns"),
+    ("tsv", b"a\tb\nc\t\xe9\n", "line 2 is not UTF-8 text"),
+    ("tsv", "a\tb\n".encode("utf-16"), "line 1 is not UTF-8 text"),
+]
+
+
+@pytest.mark.parametrize(("format", "content", "message"), BROKEN)
+def test_broken_file_is_refused_in_one_sentence_with_the_line(
+    tmp_path: Path, format: str, content: bytes, message: str
+):
+    path = tmp_path / f"a.{format}"
+    path.write_bytes(content)
+    start = time.monotonic()
+    with pytest.raises(SegError, match=message) as stop:
+        read_all(format, path)
+    assert str(stop.value).startswith(f"{path}: ") and "\n" not in str(stop.value) and len(str(stop.value)) < 400
+    assert time.monotonic() - start < 10
+
+
+def test_deep_nesting_is_refused_without_reading_on(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    with open(path, "wb") as file:
+        file.write(b"<tmx><body><tu><tuv><seg>")
+        for _ in range(100):
+            file.write(b"<hi>\n" * 200_000)
+    assert path.stat().st_size > 100_000_000
+    with pytest.raises(SegError, match=r"line 25\d is not valid XML \(Excessive depth"):
+        read_all("tmx", path)
+
+
+def test_large_tmx_is_streamed(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    with open(path, "w") as file:
+        file.write("<tmx><header/><body>\n")
+        file.writelines(UNIT.replace("<seg>a", f"<seg>{'a' * 100}") for _ in range(50_000))
+        file.write("</body></tmx>")
+    # In a process of its own, because the peak of this one may be high already.
+    code = (
+        "import lxml.etree, resource, sys; from pathlib import Path\n"
+        "from fairseq_seg.store.formats import Source, read\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
+        "count = sum(1 for _ in read(Source('tmx', [Path(sys.argv[1])]), 'en', 'fr', False))\n"
+        "print(count, peak() - before)"
+    )
+    output = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
+    count, growth = map(int, output.split())
+    # In kilobytes, but for macOS; as a tree the file would take four times its size.
+    assert count == 50_000 and growth * (1 if sys.platform == "darwin" else 1024) < path.stat().st_size
+
+
+PO = r"""
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=ISO-8859-1\n"
+"Language: fr_CA\n"
+
+#: main.c:3
+msgctxt "menu"
+msgid "Open \"file\"\n"
+"now"
+msgstr "Ouvrir \"le\"\n"
+"fichier"
+
+#, fuzzy
+msgid "Close"
+msgstr "Ferme"
+
+msgid "Untranslated"
+msgstr ""
+
+msgid "one file"
+msgid_plural "%d files"
+msgstr[0] "un fichier"
+msgstr[1] "%d fichiers"
+msgstr[2] "%d de fichiers"
+
+#~ msgid "Old"
+#~ msgstr "Vieux"
+
+msgid "summer"
+msgstr "été"
+"""
+
+
+def test_po(tmp_path: Path):
+    path = tmp_path / "a.po"
+    path.write_text(PO, encoding="latin-1")
+    units = sorted(read_all("po", path), key=lambda unit: isinstance(unit, Skipped))
+    assert [(*unit[:2], *unit[3:5]) for unit in units[:5]] == [
+        ('Open "file"\nnow', 'Ouvrir "le"\nfichier', "7", {"msgctxt": "menu"}),
+        ("one file", "un fichier", "21", {"plural": "0"}),
+        ("%d files", "%d fichiers", "21", {"plural": "1"}),
+        ("%d files", "%d de fichiers", "21", {"plural": "2"}),
+        ("summer", "été", "30", {}),
+    ]
+    assert {unit.origin for unit in units[:5]} == {str(path)}
+    assert [unit.reason for unit in units[5:]] == ["a fuzzy message", "an untranslated message", "an obsolete message"]
+
+
+def test_po_of_a_language_without_plurals_translates_the_plural(tmp_path: Path):
+    path = tmp_path / "a.po"
+    path.write_text('msgid "one file"\nmsgid_plural "%d files"\nmsgstr[0] "fichier"\n')
+    [unit] = read_all("po", path)
+    assert unit[:2] == ("%d files", "fichier")
+
+
+def test_po_without_polib_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "polib", None)
+    with pytest.raises(SegError, match="pip install polib"):
+        read_all("po", tmp_path / "a.po")
+
+
+def test_tsv_escapes(tmp_path: Path):
+    path = tmp_path / "a.tsv"
+    path.write_bytes("\ufeffa\\tb\\\\n\tc\\nd\\r\\q\r\n\te\u2028\n".encode())
+    assert [unit[:4] for unit in read_all("tsv", path)] == [
+        ("a\tb\\n", "c\nd\r\\q", str(path), "1"),
+        ("", "e\u2028", str(path), "2"),
+    ]
+
+
+def test_two_text_files(tmp_path: Path):
+    source, target = tmp_path / "a.en", tmp_path / "a.fr"
+    source.write_bytes(b"a\\tb\r\n\nc\rd")
+    target.write_bytes(b"x\ty\n\nz\n")
+    assert [unit[:4] for unit in read_all("text", source, target)] == [
+        ("a\\tb", "x\ty", str(source), "1"),
+        ("", "", str(source), "2"),
+        ("c\rd", "z", str(source), "3"),
+    ]
+    target.write_bytes(b"x\ny\n")
+    with pytest.raises(SegError, match=f"{target} ends before line 3"):
+        read_all("text", source, target)
+    with pytest.raises(SegError, match=f"{target} ends before line 3"):
+        read_all("text", target, source)
+
+
+def test_format_by_name():
+    def formats(*names: str, format: str | None = None) -> list[tuple[str, int]]:
+        sources = find_sources([Path(name) for name in names], format, SOURCE, TARGET)
+        return [(source.format, len(source.files)) for source in sources]
+
+    assert formats("a.TMX", "b.po", "c.tsv") == [("tmx", 1), ("po", 1), ("tsv", 1)]
+    assert formats("a.en", "a.fr") == [("text", 2)] and formats("a", "b", format="text") == [("text", 2)]
+    assert formats("a", "b.tmx", format="tsv") == [("tsv", 1), ("tsv", 1)]
+    for names, format, message in [
+        (["a.fr", "a.en"], None, "The name of a.fr does not tell its format: give --format (tmx, po, tsv, text)."),
+        (["a.text"], None, "The name of a.text does not tell"),
+        (["a.en"], "text", "Format text takes two files, a source and a target, not 1."),
+    ]:
+        with pytest.raises(SegError, match=re.escape(message)):
+            formats(*names, format=format)
+
+
+PIECES = [
+    "Name1",
+    "le",
+    " ",
+    "\t",
+    "\n",
+    "\r",
+    "\\",
+    "\\n",
+    '"',
+    "'",
+    "<b>",
+    "&amp;",
+    "&",
+    "]]>",
+    "\u2028",
+    "\x85",
+    "é",
+    "🙂",
+]
+
+
+def random_text(rng: random.Random) -> str:
+    return "".join(rng.choices(PIECES, k=rng.randint(0, 6)))
+
+
+def test_what_is_written_reads_back(tmp_path: Path):
+    rng = random.Random(1)
+    names = ["x-origin", "note", "creationid", "creationdate", "", "client", "tuid", "segtype"]
+    units = []
+    for _ in range(300):
+        attributes = {name: random_text(rng) for name in rng.sample(names, k=rng.randint(0, 3))}
+        created = f"20{rng.randint(10, 26)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}T10:20:30Z"
+        texts = f"a{random_text(rng)}", f"{random_text(rng)}b", random_text(rng), random_text(rng)
+        units.append(TranslationUnit(*texts, attributes, created, rng.choice([None, "2026-10-31T01:02:03Z"])))
+
+    def without_ids(memory: TranslationMemory) -> list[tuple]:
+        return [
+            (*entry[1:3], *entry[5:10], entry.source_symbols.tolist(), entry.target_symbols.tolist())
+            for entry in memory.entries()
+        ]
+
+    memories = []
+    for name in ("first", "tmx", "tsv"):
+        (tmp_path / name).mkdir()
+        memories.append(create_memory(tmp_path / name))
+    first, from_tmx, from_tsv = memories
+    assert first.add_many(units).skipped.total() == 0
+    first.delete(3)  # ids with a gap
+    for memory, format in ((from_tmx, "tmx"), (from_tsv, "tsv")):
+        write(first.entries(), tmp_path / "out", format, SOURCE, TARGET)
+        memory.add_many(read_all(format, tmp_path / "out"))
+        assert len(memory) == len(first) > 250
+    assert without_ids(from_tmx) == without_ids(first)
+    assert [entry[1:3] for entry in from_tsv.entries()] == [entry[1:3] for entry in first.entries()]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "out", "tmx", "tsv"]
+    for memory in memories:
+        memory.close()
+
+
+def test_file_is_written_whole_or_not_at_all(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    path.write_text("old")
+    with create_memory(tmp_path) as memory:
+        memory.add("the", "le")
+
+        def interrupted():
+            yield from memory.entries()
+            raise KeyboardInterrupt
+
+        for format in ("tmx", "tsv"):
+            with pytest.raises(KeyboardInterrupt):
+                write(interrupted(), path, format, SOURCE, TARGET)
+    assert path.read_text() == "old" and not path.with_name("a.tmx.part").exists()

@@ -116,6 +116,29 @@ def delete(options: argparse.Namespace) -> None:
         memory.delete(*options.ids)
 
 
+def search(options: argparse.Namespace) -> None:
+    """Prints the most similar pairs of a text, or of each line of standard input: score, id, source, target, origin."""
+    from fairseq_seg.store.index import MemorySearch
+    from fairseq_seg.store.plain import ESCAPES
+
+    memory = MemorySearch(options.memory)
+    escapes = str.maketrans(ESCAPES)
+    for text in [options.text] if options.text is not None else sys.stdin:
+        [found] = memory.search([memory.encode(text)], options.count)
+        for entry, score in found:
+            texts = (text.translate(escapes) for text in (entry.source, entry.target, entry.origin))
+            print(f"{score:.4f}", entry.id, *texts, sep="\t", flush=True)
+
+
+def rebuild(options: argparse.Namespace) -> None:
+    """Makes the index of a memory anew; those who search it meanwhile go on with the one that they have."""
+    from fairseq_seg.store.index import make_index
+
+    with open_memory(options) as memory:
+        folder = make_index(memory, wait=True)
+        print(f"{folder}: {len(memory):,} pairs")
+
+
 def stats(options: argparse.Namespace) -> None:
     """Prints what a memory holds."""
     with open_memory(options, read_only=True) as memory:
@@ -208,6 +231,12 @@ def parser() -> argparse.ArgumentParser:
 
     new = command("delete", delete, "delete pairs")
     new.add_argument("ids", type=positive, nargs="+", metavar="ID", help="the ids that add printed")
+
+    new = command("search", search, "print the pairs that are most like a text, or like each line of standard input")
+    new.add_argument("text", nargs="?", metavar="TEXT", help="source text")
+    new.add_argument("-n", "--count", type=positive, default=5, metavar="N", help="pairs a text (default: 5)")
+
+    command("rebuild", rebuild, "make the index anew, so that searches in a memory that has grown are quick again")
 
     command("stats", stats, "print what a memory holds")
     return options

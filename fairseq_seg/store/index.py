@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 UNINDEXED = 10_000
 # ... or than this share of those that are: making an index takes the longer, the larger the memory is.
 UNINDEXED_SHARE = 0.1
+SETTINGS = SearchSettings()
 UNIT = Symbols()
 # How the names of unfinished and of half removed indexes end.
 LEFTOVER = ".part"
@@ -51,7 +52,7 @@ class Found(NamedTuple):
 class MemorySearch:
     """Finds the entries of a memory whose source is most like a sentence, as the memory is at that moment."""
 
-    def __init__(self, path: str | Path, settings: SearchSettings, score_unit: Symbols | Words):
+    def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Symbols | Words = UNIT):
         """Opens a memory for reading, and makes its index where that is missing or far behind.
 
         Of the settings, k1, b and candidates count; the index is always in symbols.
@@ -72,6 +73,16 @@ class MemorySearch:
         """Finds, for each query (token ids without eos), the `count` best: higher scores first, then lower ids."""
         self._refresh()
         return [self._search_one(np.asarray(query), count) for query in queries]
+
+    def encode(self, text: str) -> np.ndarray:
+        """Cuts a text into the symbols of the memory's source side, as `search` takes them."""
+        return self.memory.encode(text, "")[0]
+
+    def close(self) -> None:
+        """Closes the memory, and lets its index be removed."""
+        self.memory.close()
+        if self._index is not None:
+            self._index.close()
 
     def _search_one(self, query: np.ndarray, count: int) -> list[Found]:
         sources = dict(self._fresh)
@@ -198,12 +209,15 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
             shutil.rmtree(folder)
         partial = memory.path / f"index{LEFTOVER}"
         partial.mkdir()
-        identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "pairs": len(ids)}
-        build_index(partial / "lucene", texts, identity)
-        np.save(partial / "ids.npy", np.array(ids, dtype=np.int64))
-        older = index_folders(memory.path)
-        number = 1 + max((int(folder.suffix[1:]) for folder in older), default=0)
-        finished = partial.rename(memory.path / f"index.{number}")
+        try:
+            identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "pairs": len(ids)}
+            build_index(partial / "lucene", texts, identity)
+            np.save(partial / "ids.npy", np.array(ids, dtype=np.int64))
+            older = index_folders(memory.path)
+            number = 1 + max((int(folder.suffix[1:]) for folder in older), default=0)
+            finished = partial.rename(memory.path / f"index.{number}")
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         for folder in older:
             remove_unless_open(folder)
         return finished

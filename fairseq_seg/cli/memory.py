@@ -56,7 +56,7 @@ def describe(counts: Counts) -> str:
     text = f"{counts.added:,} added, {counts.updated:,} updated, {counts.present:,} already there"
     text += f", {counts.skipped.total():,} skipped"
     if counts.skipped:
-        text += f" ({'; '.join(f'{count:,} with {reason}' for reason, count in counts.skipped.most_common(5))}"
+        text += f" ({'; '.join(f'{reason}: {count:,}' for reason, count in counts.skipped.most_common(5))}"
         text += "; others)" if len(counts.skipped) > 5 else ")"
     if counts.unknown_symbols:
         text += f"; {counts.unknown_symbols / counts.symbols:.2%} of the new symbols are unknown to the dictionaries"

@@ -1,0 +1,172 @@
+"""seg-memory: each command end to end, and what it says to bad input."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_seg.cli.memory import main
+from fairseq_seg.store.store import TranslationMemory
+from tests.corpus import SOURCE, TARGET
+from tests.memories import create_memory, pairs
+from tests.test_formats import BROKEN, PO, TMX
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An empty memory."""
+    create_memory(tmp_path).close()
+    return tmp_path / "memory"
+
+
+def contents(path: Path) -> list[tuple[str, str]]:
+    with TranslationMemory(path, read_only=True) as memory:
+        return pairs(memory)
+
+
+def stop(*arguments: object) -> str:
+    """Run a command that must stop, and return its one sentence."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    assert "\n" not in str(end.value)
+    return str(end.value)
+
+
+def run(*arguments: object) -> None:
+    main([str(argument) for argument in arguments])
+
+
+def test_create(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
+    run("create", tmp_path / "new", "--data-bin", tmp_path / "words", "-s", SOURCE, "-t", TARGET)
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["dict.en.txt", "dict.fr.txt", "memory.sqlite"]
+    run("stats", tmp_path / "new")
+    assert capsys.readouterr().out.splitlines()[:2] == ["languages       en-fr", "pairs           0"]
+    message = stop("create", tmp_path / "x", "--data-bin", tmp_path / "none", "-s", SOURCE, "-t", TARGET)
+    assert "dict.en.txt cannot be read (No such file or directory): name the --destdir" in message
+    model = ("--spm-source", tmp_path / "words" / "train.en")
+    message = stop("create", tmp_path / "x", "--data-bin", tmp_path / "words", "-s", SOURCE, "-t", TARGET, *model)
+    assert "train.en is missing or is no sentencepiece model" in message
+    assert not (tmp_path / "x").exists() and not (tmp_path / "x.part").exists()
+
+
+def test_import_export_and_import_again(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
+    (tmp_path / "a.tmx").write_text(TMX)
+    (tmp_path / "a.po").write_text(PO, encoding="latin-1")
+    (tmp_path / "a.tsv").write_text("tab\\ta\tsep\nseven\t\n" + "long " * 1001 + "\tx\n")
+    run("import", path, tmp_path / "a.tmx", tmp_path / "a.po", tmp_path / "a.tsv")
+    unknown = "of the new symbols are unknown to the dictionaries"
+    skipped = "no text in fr, only in de, en: 1; an entity that the file does not define: 1; an empty side: 1"
+    messages = "a fuzzy message: 1; an untranslated message: 1; an obsolete message: 1"
+    assert capsys.readouterr().out.splitlines() == [
+        f"a.tmx: 3 added, 0 updated, 0 already there, 3 skipped ({skipped}); 100.00% {unknown}",
+        f"a.po: 5 added, 0 updated, 0 already there, 3 skipped ({messages}); 90.48% {unknown}",
+        "a.tsv: 1 added, 0 updated, 0 already there, 2 skipped "
+        f"(an empty side: 1; a side of more than 1,000 symbols: 1); 66.67% {unknown}",
+    ]
+    run("import", path, tmp_path / "a.tmx")
+    assert capsys.readouterr().out == f"a.tmx: 0 added, 0 updated, 3 already there, 3 skipped ({skipped})\n"
+    run("import", path, "--format", "text", tmp_path / "words" / "train.en", tmp_path / "words" / "train.fr")
+    first = contents(path)
+    run("export", path, tmp_path / "out.tmx")
+    assert capsys.readouterr().out.endswith(f"out.tmx: {len(first)} pairs\n")
+    run("create", tmp_path / "new", "--data-bin", tmp_path / "words", "-s", SOURCE, "-t", TARGET)
+    run("import", tmp_path / "new", tmp_path / "out.tmx")
+    assert contents(tmp_path / "new") == first and len(first) > 20
+    run("export", tmp_path / "new", tmp_path / "again", "--format", "tmx")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "out.tmx").read_bytes()
+    run("export", path, tmp_path / "out.tsv")
+    assert "tab\\ta\tsep\n" in (tmp_path / "out.tsv").read_text()
+
+
+def test_import_options(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
+    (tmp_path / "a.tmx").write_text(TMX)
+    run("import", path, tmp_path / "a.tmx", "--tags", "keep")
+    assert contents(path)[0][1] == "Appuyez{0}."
+    (tmp_path / "b").write_text("two\tzwei\nfour\tquatre\nfive words in a side\tx\n")
+    run("import", path, tmp_path / "b", "--format", "tsv", "--conflict", "skip", "--max-symbols", 4)
+    skipped = "a side of more than 4 symbols: 1; a source that has another target: 1"
+    assert f"b: 0 added, 0 updated, 1 already there, 2 skipped ({skipped})" in capsys.readouterr().out
+    run("import", path, tmp_path / "b", "--format", "tsv", "--conflict", "overwrite")
+    assert capsys.readouterr().out.startswith("b: 1 added, 1 updated, 1 already there, 0 skipped")
+    assert contents(path)[1] == ("two", "zwei")
+
+
+@pytest.mark.parametrize(("format", "content", "message"), BROKEN)
+def test_one_broken_file_among_good_ones_changes_nothing(
+    path: Path, tmp_path: Path, format: str, content: bytes, message: str
+):
+    (tmp_path / "good.tsv").write_text("the\tle\n")
+    (tmp_path / f"bad.{format}").write_bytes(content)
+    assert f"bad.{format}: " in stop("import", path, tmp_path / "good.tsv", tmp_path / f"bad.{format}")
+    with TranslationMemory(path) as memory:
+        assert len(memory) == memory.revision == 0
+
+
+def test_add_update_delete(path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    run("add", path, "the", "le", "--attribute", "client=ACME", "--attribute", "a=b=c", "--origin", "by hand")
+    run("add", path, "the", "le")
+    lines = "the\tun\r\nno\\nline\taucun\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    run("add", path)
+    assert capsys.readouterr().out == "1\n1\n2\n3\n"
+    run("add", path, "the", "la", "--conflict", "overwrite")
+    assert capsys.readouterr().out == "1\n" and contents(path) == [("the", "la"), ("no\nline", "aucun")]
+    run("update", path, 3, "--target", "Secret1", "--attribute", "client=ACME")
+    run("update", path, 3, "--attribute", "project=x")
+    with TranslationMemory(path, read_only=True) as memory:
+        assert memory.entry(3).target == "Secret1"
+        assert memory.entry(3).attributes == {"client": "ACME", "project": "x"}
+    run("delete", path, 1, 3)
+    assert contents(path) == []
+
+
+def test_bad_line_of_standard_input_comes_after_the_good_ones(
+    path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the\tle\nbad\nan\tun\n")))
+    assert stop("add", path) == "standard input: line 2 has 1 columns, not a source and a target: correct it."
+    assert capsys.readouterr().out == "1\n" and contents(path) == [("the", "le")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("stats {path}/none", "{path}/none is no translation memory: make one with `seg-memory create`."),
+        ("import {path} none.tmx", "none.tmx: No such file or directory."),
+        ("import {path} {path}/dict.en.txt", "The name of {path}/dict.en.txt does not tell its format: give --format"),
+        ("import {path} a.en a.fr a.de --format text", "Format text takes two files, a source and a target, not 3."),
+        ("export {path} out.csv", "The name of out.csv does not tell its format: give --format (tmx, tsv)."),
+        ("export {path} {path}/no/out.tsv", "{path}/no/out.tsv.part: No such file or directory."),
+        ("add {path} alone", "Give a source and a target, or neither"),
+        ("add {path} the \x07", "The pair cannot be added to {path}: it has a control character."),
+        ("update {path} 1", "Nothing to change: give --source, --target or --attribute."),
+        ("update {path} 1 --target x", "{path} has no entry 1."),
+        ("delete {path} 1", "{path} has no entry 1."),
+    ],
+)
+def test_errors_are_one_sentence(path: Path, arguments: str, message: str):
+    assert stop(*arguments.format(path=path).split(" ")).startswith(message.format(path=path))
+
+
+@pytest.mark.parametrize("arguments", [["delete", "m", "0"], ["delete", "m", "x"], ["add", "m", "--attribute", "x"]])
+def test_wrong_values_of_options(arguments: list[str], capsys: pytest.CaptureFixture):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert " is not " in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_real_process_needs_no_java_and_shows_no_traceback(path: Path, tmp_path: Path):
+    def process(*arguments: object) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "fairseq_seg.cli.memory", *map(str, arguments)]
+        environment = {**os.environ, "PATH": "", "JAVA_HOME": str(tmp_path / "none")}
+        return subprocess.run(command, env=environment, input="", capture_output=True, text=True)
+
+    assert process("add", path, "the", "le").stdout == "1\n"
+    assert process("add", path).stdout == ""
+    (tmp_path / "a.tmx").write_bytes(b"<tmx>\n<body>")
+    result = process("import", path, tmp_path / "a.tmx")
+    assert result.returncode == 1 and "line 2 is not valid XML" in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr and contents(path) == [("the", "le")]

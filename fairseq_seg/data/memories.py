@@ -104,7 +104,7 @@ def check_memories(names: str, langs: tuple[str, str], dictionaries: tuple[Seque
                     f"{'-'.join(langs)}: name a memory of these languages."
                 )
             memory.check_symbols(*map(dictionary_hash, dictionaries))
-            first = first or memory
+            first = memory if first is None else first
             if memory.subword_hashes != first.subword_hashes:
                 raise SegError(
                     f"{name} was made with another subword model than {first.path}: make it again with the model's "

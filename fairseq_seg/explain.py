@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -57,9 +57,8 @@ class Token:
 class RetrievedPair:
     """A pair of the sentence's memory."""
 
-    id: int
-    origin: str  # the split or memory, file and unit it stands in
-    score: float  # the fuzzy score (Eq. 3)
+    origin: str  # the memory (or train) and the pair's id there, then the file and unit it was imported from
+    score: float  # the fuzzy score (Eq. 3), less its memory's penalty
     source: str
     target: str
     target_symbols: list[str]
@@ -84,8 +83,9 @@ class Explanation:
     pairs: list[RetrievedPair]
     symbols: list[Token]
     words: list[Token]
-    baseline: Baseline | None = field(default=None)
-    reference: str | None = field(default=None)
+    exact: bool = False  # the translation is the target of an exact match as it is (--memory-exact copy)
+    baseline: Baseline | None = None
+    reference: str | None = None
 
     def as_dict(self) -> dict:
         """Plain lists and dictionaries, for JSON."""
@@ -129,9 +129,12 @@ class Spelling:
 
 
 def with_memory(
-    task: SegTranslationTask, sentences: list[Tensor], found: Retrieved | None, pairs: LiveRetrieval | None
+    task: SegTranslationTask,
+    sentences: list[Tensor],
+    found: Retrieved | None = None,
+    pairs: LiveRetrieval | None = None,
 ) -> SegDataset:
-    """The sentences (token ids with eos) with the pairs that were found for them in `pairs`; None for no memory."""
+    """The sentences (token ids with eos) with the pairs that were found for them in `pairs`, or without memory."""
     memory = None if found is None else task.pair_memory(found.starts, found.ids, pairs.source, pairs.target)
     sizes, source, target = list(map(len, sentences)), task.source_dictionary, task.target_dictionary
     return SegDataset(sentences, sizes, source, tgt_dict=target, left_pad_source=False, memory=memory)
@@ -173,9 +176,7 @@ def explain(
                 symbols = target.read(dataset.memory.target[pair])
                 words = [text for text, _ in target.words(symbols)]
                 source_text = source.text(dataset.memory.source[pair])
-                pairs.append(
-                    RetrievedPair(pair, origin(pair), scores[pair], source_text, " ".join(words), symbols, words)
-                )
+                pairs.append(RetrievedPair(origin(pair), scores[pair], source_text, " ".join(words), symbols, words))
         words = merge_words(traced[index][:-1], pairs, target)
         explanations.append(
             Explanation(

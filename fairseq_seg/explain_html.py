@@ -216,7 +216,9 @@ def _article(explanation: Explanation, number: int) -> str:
     if explanation.reference is not None:
         rows.append(_row("T", escape(explanation.reference), "after"))
     note = ""
-    if not explanation.pairs:
+    if explanation.exact:
+        note = "An exact match: A is its target as it stands; the figures are what the model would have made of it."
+    elif not explanation.pairs:
         note = "No pair was retrieved: all of it is generated."
     elif explanation.fusion == "deep":
         note = "Deep fusion mixes states and copies nothing: the gate is how much the memory's state counted."

@@ -59,7 +59,9 @@ def render(explanation: Explanation, colour: bool) -> str:
         rows.append((f"RS{rank + 1}", visible(pair.source)))
         rows.append((f"RT{rank + 1}", _retrieved_target(explanation, rank, colour)))
     rows.append(("A", " ".join(_word(word, colour) for word in explanation.words)))
-    if explanation.pairs and explanation.fusion == "deep":
+    if explanation.exact:
+        rows.append(("", "an exact match: this is its target as it stands"))
+    elif explanation.pairs and explanation.fusion == "deep":
         rows.append(("", "deep fusion copies nothing: the gate is how much the memory's state counted"))
     if explanation.baseline is not None:
         rows.append(("B", f"{visible(explanation.baseline.translation)}   ({visible(explanation.baseline.system)})"))

@@ -118,7 +118,7 @@ def token(text: str, share: float = 0.0, slot: Slot | None = None, p_copy: float
 
 def pair(*target_symbols: str, origin: str = "train:7") -> RetrievedPair:
     words = [text for text, _ in spelling("▁").words(list(target_symbols))]
-    return RetrievedPair(7, origin, 0.75, "a source", " ".join(words), list(target_symbols), words)
+    return RetrievedPair(origin, 0.75, "a source", " ".join(words), list(target_symbols), words)
 
 
 def test_a_word_merges_its_symbols():
@@ -151,7 +151,7 @@ def explanation(text: str = "mot") -> Explanation:
     retrieved.target_words = [text, "b"]
     retrieved.source = text
     words = [token(text, 0.9, Slot(0, 0, 0.8)), token(text, 0.1), token(text, 1.0, Slot(0, 0, 0.8))]
-    return Explanation(text, text, "shallow", [retrieved], words, words, Baseline(text, text), text)
+    return Explanation(text, text, "shallow", [retrieved], words, words, False, Baseline(text, text), text)
 
 
 class Page(HTMLParser):

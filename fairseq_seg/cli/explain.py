@@ -13,15 +13,14 @@ import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fairseq_seg.errors import SegError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from fairseq.dataclass.configs import FairseqConfig
 
-    from fairseq_seg.data.live import Retrieved
-    from fairseq_seg.data.seg_dataset import SegDataset
+    from fairseq_seg.cli.explain_input import AttachedPairs, Sentence
     from fairseq_seg.explain import Explanation
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
@@ -60,141 +59,10 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-class AttachedPairs:
-    """The pairs that seg-attach put beside a split, with the face of live retrieval."""
-
-    def __init__(self, task: SegTranslationTask, path: Path):
-        from fairseq_seg.data.attached import AttachedMemory
-
-        cfg = task.cfg
-        self.attached = AttachedMemory.load(path)
-        self.home = self.attached.memory_data or ""
-        self.source, self.target = task.memory_sides(os.path.join(cfg.data, self.home) if self.home else cfg.data)
-        self.choice = cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score
-
-    def retrieve(self, indices: range) -> Retrieved:
-        """The pairs of some examples of the split."""
-        import numpy as np
-
-        from fairseq_seg.data.live import Retrieved
-
-        rows = [self.attached.select(index, *self.choice) for index in indices]
-        ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in rows)])
-        scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in rows)])
-        return Retrieved(np.cumsum([0, *(len(ids) for ids, _ in rows)]), ids, scores)
-
-    def origin(self, pair: int) -> str:
-        """Where a pair stands."""
-        return f"{self.home} train:{pair}".strip()
-
-
-class Sentence(NamedTuple):
-    """A sentence to explain and what is known of it."""
-
-    tokens: Tensor  # ids with eos
-    text: str | None = None  # as it was typed
-    reference: str | None = None
-    translation: Tensor | None = None  # ids with eos
-
-
-def read_lines(path: str, option: str) -> list[str]:
-    """The lines of a file, or of standard input where it is called -."""
-    try:
-        data = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise SegError(f"{option} {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise SegError(f"{option} {path} is not UTF-8 text: convert it first.") from None
-    return [line.strip() for line in data.removesuffix("\n").split("\n")] if data else []
-
-
-def beside(path: str | None, option: str, count: int) -> list[str | None]:
-    """The lines of a file that belong to `count` sentences; None for each where no file is named."""
-    if path is None:
-        return [None] * count
-    lines = read_lines(path, option)
-    if len(lines) != count:
-        raise SegError(f"{option} {path} has {len(lines)} lines for {count} sentences: give one line a sentence.")
-    return lines
-
-
-def encode_translations(lines: list[str], options: argparse.Namespace, dictionary) -> list[Tensor]:
-    """Finished translations as token ids with eos."""
-    if options.target_sentencepiece_model:
-        import sentencepiece
-
-        try:
-            pieces = sentencepiece.SentencePieceProcessor(model_file=options.target_sentencepiece_model)
-        except (OSError, RuntimeError):
-            raise SegError(
-                f"--target-sentencepiece-model {options.target_sentencepiece_model} is no sentencepiece model."
-            ) from None
-        lines = [" ".join(pieces.encode(line, out_type=str)) for line in lines]
-    encoded = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-    unknown = sum(int(tokens.eq(dictionary.unk()).sum()) for tokens in encoded)
-    if unknown > sum(len(tokens) - 1 for tokens in encoded) / 2:
-        raise SegError(
-            f"Most words of --translations {options.translations} are not in the target dictionary: give them in the "
-            "model's symbols, or name --target-sentencepiece-model."
-        )
-    return encoded
-
-
-def typed_sentences(task: SegTranslationTask, cfg, options: argparse.Namespace) -> Iterable[Sentence]:
-    """Sentences from a file or standard input; one by one where somebody types them."""
-    from fairseq_seg.explain import Spelling
-
-    tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
-    spelling = Spelling(task.source_dictionary)
-
-    def encode(line: str) -> Sentence:
-        symbols = line
-        for step in (tokenizer, bpe):
-            symbols = symbols if step is None else step.encode(symbols)
-        # The words as typed, also those that the dictionary does not know.
-        text = " ".join(word for word, _ in spelling.words(symbols.split()))
-        return Sentence(task.source_dictionary.encode_line(symbols, add_if_not_exist=False).long(), text)
-
-    if somebody_types(options):
-        return (encode(line.strip()) for line in sys.stdin)
-    return add_files([encode(line) for line in read_lines(options.input, "--input")], task, options)
-
-
-def somebody_types(options: argparse.Namespace) -> bool:
-    """Whether sentences come from a keyboard, and have nothing beside them."""
-    files = options.gen_subset or options.translations or options.references
-    return options.input == "-" and not files and sys.stdin.isatty()
-
-
-def split_sentences(task: SegTranslationTask, options: argparse.Namespace) -> list[Sentence]:
-    """The sentences of a loaded split; its target side, if it has one, is the reference."""
-    from fairseq_seg.explain import Spelling
-
-    dataset, spelling = task.dataset(options.gen_subset), Spelling(task.target_dictionary)
-    sentences = [Sentence(dataset.src[index]) for index in range(len(dataset))]
-    if dataset.tgt is not None:
-        sentences = [
-            sentence._replace(reference=spelling.text(dataset.tgt[index])) for index, sentence in enumerate(sentences)
-        ]
-    return add_files(sentences, task, options)
-
-
-def add_files(sentences: list[Sentence], task: SegTranslationTask, options: argparse.Namespace) -> list[Sentence]:
-    """Put the translations and references that the options name beside the sentences."""
-    references = beside(options.references, "--references", len(sentences))
-    translations: list = beside(options.translations, "--translations", len(sentences))
-    if options.translations:
-        translations = encode_translations(translations, options, task.target_dictionary)
-    return [
-        sentence._replace(reference=reference or sentence.reference, translation=translation)
-        for sentence, reference, translation in zip(sentences, references, translations, strict=True)
-    ]
-
-
 class Translator:
     """A loaded checkpoint that can translate."""
 
-    def __init__(self, path: str, task: SegTranslationTask, cfg):
+    def __init__(self, path: str, task: SegTranslationTask, cfg: FairseqConfig):
         import torch
         from fairseq import checkpoint_utils
 
@@ -203,8 +71,8 @@ class Translator:
         try:
             [self.model], saved = checkpoint_utils.load_model_ensemble([path], task=task)
         except OSError:
-            raise SegError(f"The checkpoint {path} does not exist or cannot be read: correct --path.") from None
-        except (RuntimeError, pickle.UnpicklingError):
+            raise SegError(f"The checkpoint {path} does not exist or cannot be read.") from None
+        except (RuntimeError, EOFError, LookupError, pickle.UnpicklingError):
             raise SegError(f"{path} is no checkpoint of a fairseq model, or it was cut short.") from None
         if not isinstance(self.model, SegGRUModel):
             raise SegError(f"{path} is no seg_gru model: it has no memory to explain.")
@@ -212,13 +80,7 @@ class Translator:
         if torch.cuda.is_available() and not cfg.common.cpu:
             self.model.cuda()
         self.model.prepare_for_inference_(cfg)
-        self.task, self.generator = task, task.build_generator([self.model], cfg.generation)
-
-    def translate(self, dataset: SegDataset) -> list[Tensor]:
-        """The best translation of each sentence, token ids with eos."""
-        from fairseq_seg.explain import translate
-
-        return translate(self.task, self.generator, self.model, dataset)
+        self.generator = task.build_generator([self.model], cfg.generation)
 
 
 def without_memory(task: SegTranslationTask) -> SegTranslationTask:
@@ -228,15 +90,12 @@ def without_memory(task: SegTranslationTask) -> SegTranslationTask:
     return type(task)(cfg, task.source_dictionary, task.target_dictionary)
 
 
-def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[list[Explanation]]:
-    """Translate, unless translations are given, and explain; batch after batch, for an end that is known or not."""
+def set_up(options: argparse.Namespace, rest: list[str]) -> tuple[FairseqConfig, SegTranslationTask]:
+    """Read fairseq's options and set up the task."""
     from fairseq import options as fairseq_options
     from fairseq import tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from tqdm import tqdm
 
-    from fairseq_seg.data.attached import attached_path
-    from fairseq_seg.explain import Baseline, Spelling, explain, with_memory
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
     parser = fairseq_options.get_interactive_generation_parser("seg_translation")
@@ -245,45 +104,68 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
     task = tasks.setup_task(cfg.task)
     if not isinstance(task, SegTranslationTask):
         raise SegError("seg-explain knows --task seg_translation alone: leave out --task.")
-    plain, retrieval = without_memory(task), None
-    if options.gen_subset is None:
-        sentences = typed_sentences(task, cfg, options)
-    else:
-        path = attached_path(cfg.task.data, options.gen_subset, task.cfg.source_lang, task.cfg.target_lang)
-        attached = task.cfg.memory_k > 0 and path.exists()
-        home = task if attached else plain
-        home.load_dataset(options.gen_subset)
-        retrieval = AttachedPairs(task, path) if attached else None
-        sentences = split_sentences(home, options)
+    return cfg, task
 
+
+def read_sentences(
+    options: argparse.Namespace, cfg: FairseqConfig, task: SegTranslationTask, plain: SegTranslationTask
+) -> tuple[Iterable[Sentence], AttachedPairs | None]:
+    """The sentences, and where seg-attach retrieved for them and nothing else is asked for, what it found."""
+    from fairseq_seg.cli.explain_input import AttachedPairs, split_sentences, typed_sentences
+    from fairseq_seg.data.attached import attached_path
+    from fairseq_seg.data.memories import TRAIN
+
+    if options.gen_subset is None:
+        return typed_sentences(task, cfg, options), None
+    path = attached_path(cfg.task.data, options.gen_subset, task.cfg.source_lang, task.cfg.target_lang)
+    live = task.cfg.memory != TRAIN or str(task.cfg.memory_exact) != "model" or not path.exists()
+    if live or task.cfg.memory_k == 0:
+        plain.load_dataset(options.gen_subset)
+        return split_sentences(plain, options), None
+    task.load_dataset(options.gen_subset)  # which also checks that the attached file belongs to the data
+    return split_sentences(task, options), AttachedPairs(task, path)
+
+
+def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[list[Explanation]]:
+    """Translate, unless translations are given, and explain; a batch at a time, or a sentence where somebody types."""
+    from tqdm import tqdm
+
+    from fairseq_seg.cli.explain_input import somebody_types
+    from fairseq_seg.explain import Baseline, Spelling, explain, translate, with_memory
+
+    cfg, task = set_up(options, rest)
+    plain = without_memory(task)
+    sentences, attached = read_sentences(options, cfg, task, plain)
     ours = Translator(options.path, task, cfg)
-    baseline, label = None, ""
-    if options.baseline or task.cfg.memory_k > 0:
-        baseline = Translator(options.baseline or options.path, plain, cfg)
-        kind = "NMT" if baseline.trained_k == 0 else "SEG without memory"
-        label = f"{kind}: {baseline.name}" + ("" if options.baseline else ", the same checkpoint")
-    spelling = Spelling(task.target_dictionary)
-    size = 1 if somebody_types(options) else cfg.dataset.batch_size or BATCH_SIZE
-    waits = somebody_types(options)
+    other = Translator(options.baseline, plain, cfg) if options.baseline else ours
+    label = "NMT: " if other.trained_k == 0 else "SEG without memory: "
+    label += other.name if options.baseline else f"{other.name}, the same checkpoint"
+    compare = options.baseline or task.cfg.memory_k > 0
+    spelling, waits = Spelling(task.target_dictionary), somebody_types(options)
     progress = tqdm(desc="explaining", unit=" sentences", total=None if waits else len(sentences), disable=waits)
     stream, done = iter(sentences), 0
-    while batch := list(islice(stream, size)):
+    while batch := list(islice(stream, 1 if waits else cfg.dataset.batch_size or BATCH_SIZE)):
         tokens = [sentence.tokens for sentence in batch]
-        found = None
-        if retrieval is not None:
-            found = retrieval.retrieve(range(done, done + len(batch)))
+        pairs, found = None, None
+        if attached is not None:
+            pairs, found = attached, attached.retrieve(range(done, done + len(batch)))
         elif task.cfg.memory_k > 0:
-            found = task.live.retrieve(tokens)
-        done += len(batch)
-        pairs = retrieval or (task.live if found else None)
+            pairs, found = task.live, task.live.retrieve(tokens)
+            task.exact = task.exact_matches(tokens, found, task.live.pairs)
         dataset = with_memory(task, tokens, found, pairs)
-        translations = [sentence.translation for sentence in batch] if options.translations else ours.translate(dataset)
+        if options.translations:
+            translations = [sentence.translation for sentence in batch]
+        else:
+            translations = translate(task, ours.generator, ours.model, dataset)
         explained = explain(ours.model, dataset, translations, found, pairs.origin if pairs else None)
-        compared = baseline.translate(with_memory(plain, tokens, None, None)) if baseline else [None] * len(batch)
-        for sentence, explanation, other in zip(batch, explained, compared, strict=True):
-            explanation.source = sentence.text or explanation.source
-            explanation.reference = sentence.reference
-            explanation.baseline = None if other is None else Baseline(label, spelling.text(other))
+        for sentence, explanation in zip(batch, explained, strict=True):
+            explanation.source, explanation.reference = sentence.text, sentence.reference
+            explanation.exact = not options.translations and tuple(sentence.tokens.tolist()) in task.exact
+        if compare:
+            compared = translate(plain, other.generator, other.model, with_memory(plain, tokens))
+            for explanation, translation in zip(explained, compared, strict=True):
+                explanation.baseline = Baseline(label, spelling.text(translation))
+        done += len(batch)
         progress.update(len(batch))
         yield explained
     progress.close()

@@ -15,11 +15,12 @@ if not __package__:  # run as a script from the clone
 
 from fairseq_seg.data.attached import AttachedMemory, attached_path, fingerprint
 from fairseq_seg.data.databin import DataBin
+from fairseq_seg.data.subwords import KINDS, detect_subword, detokenize
 from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.best_pair import BINS, best_pairs, best_scores, score_bins
+from fairseq_seg.evaluate.scores import bleu_by_bin
 from fairseq_seg.retrieval.sequences import Sequences, row_keys
 
-# Ten bins of [0, 0.1) ... [0.9, 1), one of the exact sources, and one (-1) of sentences without any pair.
-BINS = [("no pair", -1), *((f"{bin / 10:.1f}-{(bin + 1) / 10:.1f}", bin) for bin in range(10)), ("1.0", 10)]
 BAR = 40
 COVERAGE_SAMPLE = 5000
 
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
     options.add_argument(
         "--subword",
-        choices=("sentencepiece", "@@", "none"),
+        choices=KINDS,
         help="how the target text was cut into symbols; by default told from the dictionary",
     )
     options.add_argument("--copies", metavar="FOLDER", help="also write the TM translations, FOLDER/SPLIT.TARGET")
@@ -67,45 +68,9 @@ class SplitStats:
         return [float(np.mean(self.bins == bin)) if len(self.bins) else 0.0 for _, bin in BINS]
 
 
-def score_bins(best: np.ndarray) -> np.ndarray:
-    """Sorts best scores (N,) into `BINS`; a sentence without any pair has the score -1."""
-    # Scores are float32, where 0.7 lies below 0.7: a hair more puts a score into the bin that its digits say.
-    return np.where(best < 0, -1, np.floor(best.astype(np.float64) * 10 + 1e-5)).astype(int)
-
-
 def covered(sentence: np.ndarray, sources: list[np.ndarray]) -> float:
     """The share of a sentence's symbols that occur in any of the sources, as in Alg. 1."""
     return float(np.isin(sentence, np.concatenate(sources)).mean()) if sources and len(sentence) else 0.0
-
-
-def detect_subword(dictionary: list[str]) -> str:
-    """Tells from a dictionary how its text was cut into symbols."""
-    if any(symbol.startswith("▁") for symbol in dictionary):
-        return "sentencepiece"
-    return "@@" if any(symbol.endswith("@@") for symbol in dictionary) else "none"
-
-
-def detokenize(symbols: np.ndarray, dictionary: list[str], subword: str) -> str:
-    """Puts a sentence's symbols together again."""
-    pieces = [dictionary[symbol] for symbol in symbols]
-    if subword == "sentencepiece":
-        return "".join(pieces).replace("▁", " ").strip()
-    text = " ".join(pieces)
-    return f"{text} ".replace("@@ ", "").strip() if subword == "@@" else text
-
-
-def carbon_copy_bleu(copies: list[str], references: list[str], bins: np.ndarray) -> tuple[dict, str]:
-    """BLEU of the TM baseline for each score bin that has sentences and for all, with sacrebleu's signature."""
-    from sacrebleu.metrics import BLEU
-
-    metric = BLEU()
-
-    def score(rows: np.ndarray) -> float:
-        return metric.corpus_score([copies[row] for row in rows], [[references[row] for row in rows]]).score
-
-    bleu: dict[int | str, float] = {int(bin): score(np.flatnonzero(bins == bin)) for bin in np.unique(bins)}
-    bleu["all"] = score(np.arange(len(copies)))
-    return bleu, str(metric.get_signature())
 
 
 def split_stats(
@@ -120,7 +85,7 @@ def split_stats(
     memory_source, memory_target = memory
     attached.check(fingerprint(source, target), fingerprint(memory_source, memory_target))
     rows = list(attached)
-    best = np.array([scores[0] if len(scores) else -1.0 for _, scores, _ in rows], dtype=np.float32)
+    best = best_scores(rows)
     bins = score_bins(best)
 
     # Coverage is a mean: a few thousand sentences, evenly spaced, tell it well enough.
@@ -135,9 +100,9 @@ def split_stats(
     if split != "train" and len(rows):
         dictionary = data.dictionary(data.target_lang)
         subword = subword or detect_subword(dictionary)
-        copies = [detokenize(memory_target[ids[0]], dictionary, subword) if len(ids) else "" for ids, _, _ in rows]
+        copies = best_pairs(rows, memory_target, dictionary, subword)
         references = [detokenize(sentence, dictionary, subword) for sentence in target]
-        bleu, signature = carbon_copy_bleu(copies, references, bins)
+        bleu, signature = bleu_by_bin(copies, references, bins)
     pair_keys, source_keys = row_keys(source, target), row_keys(source)
     return SplitStats(
         split=split,

@@ -5,7 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
+from fairseq_seg.data.subwords import detect_subword, detokenize
 from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.best_pair import score_bins
 from preprocess import attach, stats
 from tests.corpus import SOURCE, TARGET
 
@@ -48,7 +50,7 @@ def test_leakage_is_counted(attached, tmp_path, capsys, corpus):
 
 def test_score_bins():
     scores = np.array([-1, 0, 0.1, 0.3, 0.69999, 0.7, 0.9, 0.9999, 1.0], dtype=np.float32)
-    assert stats.score_bins(scores).tolist() == [-1, 0, 1, 3, 6, 7, 9, 9, 10]
+    assert score_bins(scores).tolist() == [-1, 0, 1, 3, 6, 7, 9, 9, 10]
 
 
 def test_coverage_counts_repeats():
@@ -65,5 +67,5 @@ def test_coverage_counts_repeats():
     ],
 )
 def test_subwords_are_undone(pieces, subword, text):
-    assert stats.detect_subword(pieces) == subword
-    assert stats.detokenize(np.arange(len(pieces)), pieces, subword) == text
+    assert detect_subword(pieces) == subword
+    assert detokenize(np.arange(len(pieces)), pieces, subword) == text

@@ -1,0 +1,112 @@
+"""The split that systems are judged on: its sentences, references and best retrieved pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..data.attached import AttachedMemory, attached_path, fingerprint
+from ..data.databin import DataBin
+from ..data.subwords import detect_subword, detokenize
+from ..errors import SegError
+from .best_pair import best_pairs, best_scores, score_bins
+
+# Mean similarity of characters below which references cannot be of these sentences. On EU law a file of the other
+# language reaches 0.54, the right references but in another order 0.31.
+LEAST_SIMILARITY = 0.6
+
+
+@dataclass
+class Split:
+    """N sentences in the order of the data-bin, as text."""
+
+    name: str
+    data: Path
+    source_lang: str
+    target_lang: str
+    subword: str  # how the target text was cut into symbols
+    sources: list[str]
+    references: list[str]
+    references_from: str
+    best: np.ndarray  # (N,) the fuzzy score of the best pair, -1 for none
+    pair_sources: list[str]
+    pair_targets: list[str]  # the translations of TM
+    signature: str  # of the retrieval
+    fingerprint: str
+
+    @property
+    def bins(self) -> np.ndarray:
+        """The bin (N,) of each best score."""
+        return score_bins(self.best)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a text file; only a line feed ends a line."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SegError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SegError(f"{path} is not UTF-8 text.") from None
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def read_references(path: str | Path, binarized: list[str], split: str) -> list[str]:
+    """The references of a split, refused where they do not look like its binarized target side."""
+    from rapidfuzz.fuzz import ratio
+
+    references = read_lines(path)
+    if len(references) != len(binarized):
+        raise SegError(
+            f"--references {path} has {len(references):,} lines but {split} has {len(binarized):,} sentences; "
+            "give the text that the split was made from."
+        )
+    similarity = np.mean([ratio(*pair) / 100 for pair in zip(references, binarized, strict=True)])
+    if similarity < LEAST_SIMILARITY:
+        raise SegError(
+            f"--references {path} has little in common with the target side of {split} ({similarity:.0%} of the "
+            "characters); give the text that the split was made from, in its order."
+        )
+    return references
+
+
+def load_split(
+    folder: str | Path,
+    name: str,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    references: str | Path | None = None,
+) -> Split:
+    """Reads a split and its attached memory; references are the binarized target side where no file is given."""
+    data = DataBin(folder, source_lang, target_lang)
+    source, target = data.pair(name)
+    if not len(source):
+        raise SegError(f"{name} of {folder} is empty; there is nothing to evaluate.")
+    attached = AttachedMemory.load(attached_path(data.folder, name, data.source_lang, data.target_lang))
+    home = DataBin(data.folder / (attached.memory_data or ""), data.source_lang, data.target_lang)
+    memory_source, memory_target = home.pair("train")
+    attached.check(fingerprint(source, target), fingerprint(memory_source, memory_target))
+    source_words, target_words = data.dictionary(data.source_lang), data.dictionary(data.target_lang)
+    source_subword, subword = detect_subword(source_words), detect_subword(target_words)
+    binarized = [detokenize(sentence, target_words, subword) for sentence in target]
+    rows = list(attached)
+    return Split(
+        name=name,
+        data=data.folder,
+        source_lang=data.source_lang,
+        target_lang=data.target_lang,
+        subword=subword,
+        sources=[detokenize(sentence, source_words, source_subword) for sentence in source],
+        references=read_references(references, binarized, name) if references else binarized,
+        references_from=str(references) if references else "the binarized target side, subwords undone",
+        best=best_scores(rows),
+        pair_sources=best_pairs(rows, memory_source, source_words, source_subword),
+        pair_targets=best_pairs(rows, memory_target, target_words, subword),
+        signature=attached.signature,
+        fingerprint=attached.split_fingerprint,
+    )

@@ -252,7 +252,7 @@ class SegTranslationTask(TranslationTask):
         if str(self.cfg.memory_exact) != "copy":
             return {}
         exact = {}
-        for sentence, first, end in zip(sentences, found.starts, found.starts[1:], strict=True):
+        for sentence, first, end in zip(sentences, found.starts[:-1], found.starts[1:], strict=True):
             if first < end and found.scores[first] == 1:
                 source, target = (side[found.ids[first]] for side in (pairs.source, pairs.target))
                 symbols = tuple(source.tolist())

@@ -36,10 +36,10 @@ def _shades(lightest: tuple[int, int, int], darkest: tuple[int, int, int]) -> st
     return "".join(rules)
 
 
-# On every shade the text keeps a contrast of 7:1 and more in either mode (WCAG AA asks for 4.5:1).
+# On every shade the text keeps a contrast of more than 6:1 in either mode (WCAG AA asks for 4.5:1).
 STYLE = f"""
 :root {{ color-scheme: light dark; --text: #16202c; --page: #f6f7f9; --card: #fff; --quiet: #56616e; --line: #d9dee5;
-  --mark: #b45309; --accent: #1d4ed8 }}
+  --mark: #9a3412; --accent: #1d4ed8 }}
 * {{ box-sizing: border-box }}
 html {{ scroll-padding: 6rem 0 }}
 body {{ margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 5rem; background: var(--page); color: var(--text);
@@ -48,7 +48,8 @@ h1 {{ font-size: 1.4rem; line-height: 1.3; margin: 0 0 .25rem }}
 h2 {{ font-size: .85rem; font-weight: 600; margin: 0 0 .5rem; color: var(--quiet) }}
 p {{ margin: .25rem 0 }}
 abbr {{ text-decoration: none }}
-.quiet, dt, .origin, caption, .legend {{ color: var(--quiet) }}
+details p {{ margin: .4rem 0 }}
+.quiet, dt, .origin, .legend {{ color: var(--quiet) }}
 .legend {{ display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .75rem 0 1.5rem; padding: 0;
   list-style: none; font-size: .85rem }}
 .legend b, .legend .w {{ color: var(--text) }}
@@ -70,8 +71,7 @@ a.w:hover, a.w:focus-visible, a.w:target, a.w.on {{ outline: .14rem solid var(--
 details {{ margin-top: .75rem; font-size: .85rem }}
 summary {{ cursor: pointer; color: var(--accent); width: fit-content }}
 .scroll {{ overflow-x: auto }}
-table {{ border-collapse: collapse; margin-top: .4rem; font-variant-numeric: tabular-nums }}
-caption {{ text-align: left; padding: .2rem 0 }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
 th, td {{ padding: .12rem .8rem .12rem 0; text-align: right; white-space: nowrap; font-weight: 400 }}
 thead th {{ color: var(--quiet); border-bottom: 1px solid var(--line) }}
 th:first-child, td:last-child, th:last-child {{ text-align: left }}
@@ -93,7 +93,8 @@ output:empty {{ display: none }}
 @media print {{
   :root {{ color-scheme: light; --text: #000; --page: #fff; --card: #fff; --quiet: #444; --line: #bbb }}
   {_shades((255, 255, 255), (128, 184, 255))}
-  body {{ max-width: none; padding: 0; font-size: 10pt }}
+  html {{ font-size: 10pt }}
+  body {{ max-width: none; padding: 0 }}
   article {{ break-inside: avoid }}
   .w, .ramp i {{ print-color-adjust: exact; -webkit-print-color-adjust: exact }}
   details:not([open]), output {{ display: none }}
@@ -168,7 +169,8 @@ def _retrieved_target(explanation: Explanation, rank: int, anchor: str) -> str:
             continue
         place, uses = f"{anchor}r{rank + 1}w{position}", copies[position]
         gate = max(explanation.words[index].gate for index in uses)
-        title = f"{text}: copied as word {', '.join(str(index + 1) for index in uses)} of the translation"
+        copied = (f"word {index + 1} of A, {_figures(explanation.words[index])}" for index in uses)
+        title = f"{text}: copied to {'; '.join(copied)}"
         words.append(
             f'<a class="w {_shade(gate)}" id="{place}" href="#{anchor}a{uses[0]}" data-slot="{place}" '
             f'title="{escape(title)}">{escape(text)}</a>'
@@ -188,8 +190,9 @@ def _table(explanation: Explanation) -> str:
     heads = ("symbol", "gate", "copied", "p(copy)", "p(generate)", "probability", "most copied from")
     head = "".join(f"<th scope=col>{name}</th>" for name in heads)
     return (
-        "<details><summary>Figures of every symbol</summary><div class=scroll><table>"
-        "<caption>copied = gate × p(copy); probability = copied + (1 − gate) × p(generate)</caption>"
+        "<details><summary>Figures of every symbol</summary>"
+        "<p class=quiet>copied = gate × p(copy); probability = copied + (1 − gate) × p(generate)</p>"
+        "<div class=scroll tabindex=0><table>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
     )
 
@@ -240,7 +243,7 @@ def render(explanations: Iterable[Explanation], title: str) -> str:
 <header><h1>{escape(title)}</h1>
 <p class=quiet>Where each word came from. Point at, tap or follow an underlined word to see its other end.</p>
 <ul class=legend>
-<li>gate 0<span class=ramp role=img aria-label="from no shade to blue">{ramp}</span>1</li>
+<li>gate: generate 0<span class=ramp role=img aria-label="from no shade to blue">{ramp}</span>1 copy</li>
 <li><a class="w g8" href="#s1">word<sup>1</sup></a> copied rather than generated, from pair 1</li>{labels}</ul></header>
 <main>{"".join(articles)}</main><output aria-live=polite></output>
 <script>{SCRIPT}</script></body></html>

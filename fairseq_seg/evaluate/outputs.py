@@ -10,7 +10,7 @@ from ..data.subwords import join_subwords
 from ..errors import SegError
 from .split import Split, read_lines
 
-TAGGED = re.compile(r"([SHD])-(\d+)\t(.*)", re.DOTALL)
+TAGGED = re.compile(r"([SHD])-(\d+)\t(.*)")
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
 PAIRS = re.compile(r"memory: K=.* \| (\S+): ([\d.]+) pairs a sentence")
 # The log of fairseq-generate is looked for in the output itself and beside it, under these endings.

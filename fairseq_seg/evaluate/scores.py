@@ -96,8 +96,10 @@ def score_systems(split: Split, systems: list[System], baseline: str) -> Scores:
     from sacrebleu.metrics import BLEU, CHRF
     from tqdm import tqdm
 
-    chrf, moses = CHRF(), BLEU(tokenize="none", force=True)
-    moses_references = [moses_tokenize(split.references, split.target_lang)]
+    # Given here, the references are counted once and not once a system.
+    chrf = CHRF(references=[split.references])
+    tokenized = [moses_tokenize(split.references, split.target_lang)]
+    moses = BLEU(tokenize="none", force=True, references=tokenized)
     reference_system = next(system for system in systems if system.name == baseline)
     others = [system for system in systems if system is not reference_system]
     tested, bootstrap_signature = paired_bootstrap(reference_system, others, split.references)
@@ -113,10 +115,9 @@ def score_systems(split: Split, systems: list[System], baseline: str) -> Scores:
                 bleu=[bleu["all"] for bleu in bins],
                 bleu_ci=ci,
                 p_value=p_value,
-                chrf=[chrf.corpus_score(lines, [split.references]).score for lines in runs],
+                chrf=[chrf.corpus_score(lines, None).score for lines in runs],
                 moses_bleu=[
-                    moses.corpus_score(moses_tokenize(lines, split.target_lang), moses_references).score
-                    for lines in runs
+                    moses.corpus_score(moses_tokenize(lines, split.target_lang), None).score for lines in runs
                 ],
                 pairs=_mean([run.pairs for run in system.runs]),
                 speed=_mean([run.speed for run in system.runs]),

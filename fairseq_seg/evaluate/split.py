@@ -28,6 +28,7 @@ class Split:
     target_lang: str
     subword: str  # how the target text was cut into symbols
     sources: list[str]
+    source_symbols: list[str]  # the same as the model reads them
     references: list[str]
     references_from: str
     best: np.ndarray  # (N,) the fuzzy score of the best pair, -1 for none
@@ -102,6 +103,7 @@ def load_split(
         target_lang=data.target_lang,
         subword=subword,
         sources=[detokenize(sentence, source_words, source_subword) for sentence in source],
+        source_symbols=[" ".join(source_words[symbol] for symbol in sentence) for sentence in source],
         references=read_references(references, binarized, name) if references else binarized,
         references_from=str(references) if references else "the binarized target side, subwords undone",
         best=best_scores(rows),

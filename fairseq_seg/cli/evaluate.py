@@ -1,0 +1,167 @@
+"""seg-evaluate: compares systems on a whole split, in a table, JSON, figures and one page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairseq_seg.errors import SegError
+
+if TYPE_CHECKING:
+    from fairseq_seg.evaluate.report import Report
+
+EPILOG = """\
+A system is a name and its translations of the split; several are several seeds of it. Each is one of
+  a text file                       one line a sentence, detokenised
+  what fairseq-generate printed     complete; its log is read too, in the same file or beside it (.err, .log)
+  a checkpoint (.pt) and options    translated now, with beam 5, by stock fairseq-generate; kept beside the report
+
+example:
+  seg-evaluate data-bin --references test.fr --html report.html \\
+      --system NMT "nmt.pt --memory-k 0" --system "SEG K=2" seg-s1.gen seg-s2.gen \\
+      --sweep seg.pt --examples "seg.pt --memory-k 2" --log NMT nmt.log --log "SEG K=2" seg.log
+"""
+
+
+def get_parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(
+        prog="seg-evaluate",
+        description="Score systems on a split of an attached data-bin beside TM, the copy of the best retrieved pair.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", metavar="DATA-BIN", help="a data-bin after seg-attach")
+    parser.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
+    parser.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+    parser.add_argument("--split", default="test", help="what is scored (default: test)")
+    parser.add_argument(
+        "--references", metavar="FILE", help="the reference text, detokenised; default: the binarized target side"
+    )
+    parser.add_argument(
+        "--system", nargs="+", action="append", default=[], metavar=("NAME", "OUTPUT"), help="a system, as below"
+    )
+    parser.add_argument("--baseline", metavar="NAME", help="what others are tested against; default: NMT, or else TM")
+    parser.add_argument(
+        "--sweep",
+        nargs="+",
+        default=[],
+        metavar="K=OUTPUT",
+        help="one model with K = 1, 2, ... 'adaptive' pairs; or one checkpoint, to translate with each of them",
+    )
+    parser.add_argument(
+        "--log",
+        nargs="+",
+        action="append",
+        default=[],
+        metavar=("NAME", "FILE"),
+        help="the --log-file of a training run (--log-format simple or json)",
+    )
+    parser.add_argument(
+        "--examples",
+        metavar="FILE",
+        help="what seg-explain --json printed, or a checkpoint and options: shows gates in the page's examples",
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as one page")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write every figure as PNG and SVG")
+    return parser
+
+
+def evaluate(options: argparse.Namespace, command: str) -> Report:
+    """Read or make the translations, and score them."""
+    from fairseq_seg.evaluate.curves import read_curve
+    from fairseq_seg.evaluate.examples import from_explanations, from_outputs
+    from fairseq_seg.evaluate.outputs import System
+    from fairseq_seg.evaluate.report import Report
+    from fairseq_seg.evaluate.scores import score_systems
+    from fairseq_seg.evaluate.split import load_split
+    from fairseq_seg.evaluate.systems import read_run, read_sweep, translation_memory
+
+    for option, given in (("--system", options.system), ("--log", options.log)):
+        for name, *files in given:
+            if not files:
+                raise SegError(f"{option} {name} names no file; write {option} NAME FILE.")
+    names = ["TM", *(name for name, *_ in options.system)]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated:
+        raise SegError(
+            f"Two systems are called {repeated}; give each its own name (TM is there by itself), "
+            "and the seeds of one system together."
+        )
+    baseline = options.baseline or ("NMT" if "NMT" in names else "TM")
+    if baseline not in names:
+        raise SegError(f"--baseline {baseline} is none of the systems: {', '.join(names)}.")
+    # Cheap input is read first: who misspelt a file need not wait for translations to hear of it.
+    split = load_split(options.data, options.split, options.source_lang, options.target_lang, options.references)
+    curves = [read_curve(name, files) for name, *files in options.log]
+    kept = (options.html or options.json or Path("seg-evaluate")).with_suffix(".outputs")
+    systems = [translation_memory(split)]
+    for name, *outputs in options.system:
+        systems.append(System(name, [read_run(name, output, split, kept) for output in outputs]))
+    sweep = read_sweep(options.sweep, split, kept)
+    scores = score_systems(split, systems, baseline)
+    swept = score_systems(split, [systems[0], *sweep], "TM").systems[1:] if sweep else []
+    report = Report(split, scores, swept, curves, [], command)
+    best = report.best_system()
+    if best is None and options.examples:
+        raise SegError("--examples compares a system with the baseline; name both with --system.")
+    if best is not None:
+        ours, theirs = (next(system for system in systems if system.name == name) for name in (best.name, baseline))
+        if options.examples:
+            report.examples = from_explanations(options.examples, split, ours, theirs, kept)
+        else:
+            report.examples = from_outputs(split, ours, theirs)
+    return report
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write beside, then rename."""
+    partial = path.with_name(path.name + ".part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def run(options: argparse.Namespace, command: str) -> None:
+    """Evaluate, and show it as the options ask."""
+    for path in (options.html, options.json):
+        if path and not path.parent.is_dir():
+            raise SegError(f"{path} cannot be written: make its folder first, or name another.")
+    report = evaluate(options, command)
+    print(report.as_text())
+    if options.json:
+        write_whole(options.json, json.dumps(report.as_dict(), ensure_ascii=False, indent=1) + "\n")
+    if options.figures:
+        from fairseq_seg.evaluate.figures import save_figures
+
+        save_figures(report, options.figures)
+    if options.html:
+        from fairseq_seg.evaluate.html import render_page
+
+        write_whole(options.html, render_page(report))
+    written = [str(path) for path in (options.json, options.figures, options.html) if path]
+    if written:
+        print(f"\nWritten: {', '.join(written)}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        run(get_parser().parse_args(arguments), shlex.join(["seg-evaluate", *arguments]))
+    except OSError as error:
+        sys.exit(f"seg-evaluate: {error.filename} cannot be read or written: {error.strerror}.")
+    except KeyboardInterrupt:
+        sys.exit("seg-evaluate: stopped; what was translated is kept for the next time.")
+
+
+if __name__ == "__main__":
+    main()

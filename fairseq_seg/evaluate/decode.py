@@ -1,0 +1,79 @@
+"""Translates a split with a checkpoint: stock fairseq-generate in its own process, its output kept for next time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+from ..errors import SegError
+from .split import Split
+
+PACKAGE = Path(__file__).resolve().parents[1]
+REMOVE = {"sentencepiece": ["--remove-bpe", "sentencepiece"], "@@": ["--remove-bpe"], "none": []}
+
+
+def kept_path(folder: Path, name: str, ending: str, split: Split, checkpoint: Path, options: list[str]) -> Path:
+    """Where the result of a checkpoint is kept: another checkpoint, split or option has another path."""
+    try:
+        state = checkpoint.stat()
+    except OSError as error:
+        raise SegError(f"The checkpoint {checkpoint} of {name} cannot be read: {error.strerror}.") from None
+    facts = (checkpoint.resolve(), state.st_size, state.st_mtime_ns, split.name, split.fingerprint, *options)
+    digest = blake2b("\n".join(map(str, facts)).encode(), digest_size=4).hexdigest()
+    return folder / f"{re.sub(r'[^0-9A-Za-z]+', '-', name).strip('-')}-{digest}{ending}"
+
+
+def generate(name: str, checkpoint: Path, options: list[str], split: Split, folder: Path) -> Path:
+    """Translates with beam 5 unless the options say otherwise; does nothing where it was done before.
+
+    Returns the output of fairseq-generate; its log is beside it, with the ending .log.
+    """
+    path = kept_path(folder, name, ".gen", split, checkpoint, options)
+    languages = ["-s", split.source_lang, "-t", split.target_lang]
+    plugin = ["--user-dir", str(PACKAGE), "--task", "seg_translation"]
+    decoding = ["--path", str(checkpoint), "--gen-subset", split.name, "--beam", "5", "--batch-size", "32"]
+    arguments = [str(split.data), *languages, *plugin, *decoding, *REMOVE[split.subword], *options]
+    run_kept("fairseq_cli.generate", arguments, path, b"\nH-", len(split), name)
+    return path
+
+
+def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: int, name: str) -> None:
+    """Runs a command whose standard output becomes `path`, whole or not at all, unless that is there already.
+
+    The progress bar counts `mark` in the output; a command that fails is quoted by the last line of its log.
+    """
+    from tqdm import tqdm
+
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial, log = path.with_name(path.name + ".part"), path.with_suffix(".log")
+    with open(partial, "wb") as output, open(log, "wb") as messages:
+        command = [sys.executable, "-m", module, *arguments]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=messages)
+    try:
+        with tqdm(desc=name, total=total, unit=" sentences") as bar, open(partial, "rb") as output:
+            before = b"\n"  # the end of what was read, lest a mark be cut in two
+            while True:
+                ended = process.poll() is not None
+                read = before + output.read()
+                bar.update(read.count(mark))
+                before = read[-(len(mark) - 1) :] if len(mark) > 1 else b""
+                if ended:
+                    break
+                time.sleep(0.2)
+        if process.returncode != 0:
+            said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+            reason = said[-1].strip() if said else f"it ended with code {process.returncode}"
+            raise SegError(f"{name} could not be translated: {reason}")
+        os.replace(partial, path)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        partial.unlink(missing_ok=True)

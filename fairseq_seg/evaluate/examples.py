@@ -1,0 +1,183 @@
+"""Example translations: the largest gains and losses against the baseline, with gates where a model tells them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import SegError
+from .decode import kept_path, run_kept
+from .outputs import System
+from .split import Split, read_lines
+from .systems import parse_checkpoint
+
+if TYPE_CHECKING:
+    from ..explain import Explanation
+
+COUNT = 20
+
+
+@dataclass
+class Example:
+    """A sentence as a system and as the baseline translate it; `gain` is the difference of their sentence chrF."""
+
+    index: int
+    source: str
+    reference: str
+    system: str
+    translation: str
+    baseline: str
+    baseline_translation: str
+    score: float  # of the best pair, -1 for none
+    pair_source: str
+    pair_target: str
+    gain: float
+    gate: float | None  # the mean over the words
+    explanation: Explanation | None
+
+    def as_dict(self) -> dict:
+        """Plain lists and dictionaries, for JSON; the words' provenance is in seg-explain's own file."""
+        return {name: value for name, value in vars(self).items() if name != "explanation"}
+
+
+def sentence_gains(translations: list[str], baseline: list[str], references: list[str]) -> np.ndarray:
+    """How much better (N,) each sentence is than the baseline's, in points of chrF."""
+    from sacrebleu.metrics import CHRF
+
+    metric = CHRF()
+    return np.array(
+        [
+            metric.sentence_score(ours, [reference]).score - metric.sentence_score(theirs, [reference]).score
+            for ours, theirs, reference in zip(translations, baseline, references, strict=True)
+        ]
+    )
+
+
+def choose(gains: np.ndarray, spread: np.ndarray, count: int = COUNT) -> list[int]:
+    """Chooses a third for the largest gains, a third for the largest losses, and the rest evenly over `spread`."""
+    third = min(count, len(gains)) // 3
+    order = np.argsort(-gains, kind="stable")
+    chosen = dict.fromkeys([*order[:third].tolist(), *order[len(order) - third :].tolist()])
+    rest = [row for row in np.argsort(spread, kind="stable").tolist() if row not in chosen]
+    places = np.linspace(0, len(rest) - 1, min(count - len(chosen), len(rest))).round().astype(int)
+    return [*chosen, *(rest[place] for place in places)]
+
+
+def from_outputs(split: Split, system: System, baseline: System) -> list[Example]:
+    """Examples of a system whose gates are not known; of several runs the first."""
+    ours, theirs = system.runs[0].lines, baseline.runs[0].lines
+    gains = sentence_gains(ours, theirs, split.references)
+    return [
+        _example(split, row, system.name, ours[row], baseline.name, theirs[row], gains[row])
+        for row in choose(gains, split.best)
+    ]
+
+
+def from_explanations(text: str, split: Split, system: System, baseline: System, folder: Path) -> list[Example]:
+    """Examples with gates: from a file of `seg-explain --json`, or of a checkpoint that is explained now."""
+    from ..explain import Baseline
+
+    checkpoint = parse_checkpoint(text)
+    if checkpoint is None:
+        explanations = read_explanations(Path(text))
+        rows = locate([explanation.source for explanation in explanations], split, text)
+    else:
+        rows = sorted(example.index for example in from_outputs(split, system, baseline))
+        explanations = read_explanations(explain(*checkpoint, rows, split, folder))
+    theirs = [baseline.runs[0].lines[row] for row in rows]
+    ours = [explanation.translation for explanation in explanations]
+    gains = sentence_gains(ours, theirs, [split.references[row] for row in rows])
+    gates = [float(np.mean([word.gate for word in explanation.words] or [0])) for explanation in explanations]
+    examples = []
+    for place in choose(gains, np.array(gates)):
+        example = _example(split, rows[place], text, ours[place], baseline.name, theirs[place], gains[place])
+        example.gate, example.explanation = gates[place], explanations[place]
+        # The explanation may have been made with another baseline, or with the binarized reference.
+        example.explanation.baseline = Baseline(baseline.name, theirs[place])
+        example.explanation.reference = example.reference
+        examples.append(example)
+    return examples
+
+
+def _example(split: Split, row: int, system: str, ours: str, baseline: str, theirs: str, gain: float) -> Example:
+    return Example(
+        index=row,
+        source=split.sources[row],
+        reference=split.references[row],
+        system=system,
+        translation=ours,
+        baseline=baseline,
+        baseline_translation=theirs,
+        score=float(split.best[row]),
+        pair_source=split.pair_sources[row],
+        pair_target=split.pair_targets[row],
+        gain=float(gain),
+        gate=None,
+        explanation=None,
+    )
+
+
+def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split, folder: Path) -> Path:
+    """Runs seg-explain on some sentences, or finds what it said before."""
+    names = [str(row) for row in rows]
+    path = kept_path(folder, "examples", ".jsonl", split, checkpoint, [*options, *names])
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        sentences = path.with_suffix(".txt")
+        sentences.write_text("".join(f"{split.source_symbols[row]}\n" for row in rows), encoding="utf-8")
+        languages = ["-s", split.source_lang, "-t", split.target_lang]
+        given = ["--path", str(checkpoint), "--input", str(sentences), "--json"]
+        run_kept(
+            "fairseq_seg.cli.explain",
+            [str(split.data), *languages, *given, *options],
+            path,
+            b"\n",
+            len(rows),
+            "examples",
+        )
+    return path
+
+
+def read_explanations(path: Path) -> list[Explanation]:
+    """Reads what seg-explain --json printed."""
+    # This import brings torch and fairseq, which nothing else here needs.
+    from ..explain import Baseline, Explanation, RetrievedPair, Slot, Token
+
+    def token(values: dict) -> Token:
+        return Token(**{**values, "slot": Slot(**values["slot"]) if values["slot"] else None})
+
+    explanations = []
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            values = json.loads(line)
+            values |= {
+                "pairs": [RetrievedPair(**pair) for pair in values["pairs"]],
+                "symbols": [token(symbol) for symbol in values["symbols"]],
+                "words": [token(word) for word in values["words"]],
+                "baseline": Baseline(**values["baseline"]) if values["baseline"] else None,
+            }
+            explanations.append(Explanation(**values))
+        except (ValueError, KeyError, TypeError):
+            raise SegError(f"{path}, line {number}, is no line of seg-explain --json.") from None
+    if not explanations:
+        raise SegError(f"{path} is empty; make it with seg-explain --json.")
+    return explanations
+
+
+def locate(sources: list[str], split: Split, path: str) -> list[int]:
+    """The sentences of the split that have these sources; of repeated sources the first is taken first."""
+    places: dict[str, deque[int]] = defaultdict(deque)
+    for row, source in enumerate(split.sources):
+        places[" ".join(source.split())].append(row)
+    rows = []
+    for source in sources:
+        found = places[" ".join(source.split())]
+        if not found:
+            raise SegError(f"{path} explains a sentence that {split.name} does not have: {source[:60]!r}.")
+        rows.append(found.popleft())
+    return rows

@@ -1,0 +1,74 @@
+"""What one evaluation found: everything that the text, the JSON file, the figures and the page show."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .best_pair import BINS
+from .curves import Curve
+from .examples import Example
+from .scores import Scores, SystemScores
+from .split import Split
+from .table import by_bin, by_pairs, empty_bins, headline
+
+
+@dataclass
+class Report:
+    """An evaluation of a split."""
+
+    split: Split
+    scores: Scores
+    sweep: list[SystemScores]
+    curves: list[Curve]
+    examples: list[Example]
+    command: str
+
+    def best_system(self) -> SystemScores | None:
+        """The best of the systems that were given to be compared: neither TM nor the baseline."""
+        others = [system for system in self.scores.systems if system.name not in ("TM", self.scores.baseline)]
+        return max(others, key=lambda system: system.mean_bleu, default=None)
+
+    def checked(self) -> str:
+        """Says how much was scored, against what."""
+        split = self.split
+        return (
+            f"{split.source_lang} → {split.target_lang}, {split.name}: all {len(split):,} sentences of every system "
+            f"checked against {Path(split.references_from).name}."
+        )
+
+    def signatures(self) -> dict[str, str]:
+        """How every figure was made."""
+        return {**self.scores.signatures, "retrieval": self.split.signature}
+
+    def as_text(self) -> str:
+        """The report for a terminal."""
+        parts = [self.checked(), headline(self.scores).as_text()]
+        if self.sweep:
+            parts.append("One model, K retrieved pairs:\n" + by_pairs(self.sweep).as_text())
+        bins = self.split.bins
+        parts.append(f"BLEU by the fuzzy score of the best pair:\n{by_bin(self.scores, bins).as_text()}")
+        parts.append(empty_bins(bins))
+        parts.append("\n".join(f"{name}: {signature}" for name, signature in self.signatures().items()))
+        return "\n\n".join(part for part in parts if part)
+
+    def as_dict(self) -> dict:
+        """Plain lists and dictionaries, for JSON."""
+        split = self.split
+        return {
+            "command": self.command,
+            "split": split.name,
+            "source_lang": split.source_lang,
+            "target_lang": split.target_lang,
+            "sentences": len(split),
+            "references": split.references_from,
+            "baseline": self.scores.baseline,
+            "signatures": self.signatures(),
+            "bins": [{"bin": bin, "score": name, "sentences": int(np.sum(split.bins == bin))} for name, bin in BINS],
+            "systems": [asdict(system) for system in self.scores.systems],
+            "sweep": [asdict(point) for point in self.sweep],
+            "training": [asdict(curve) for curve in self.curves],
+            "examples": [example.as_dict() for example in self.examples],
+        }

@@ -1,0 +1,52 @@
+"""Systems as the command line names them: translations, or a checkpoint with options that is to translate."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from ..errors import SegError
+from .decode import generate
+from .outputs import Output, System, read_output
+from .split import Split
+
+SWEEP = {**{str(k): ["--memory-k", str(k)] for k in (1, 2, 4, 8, 16)}, "adaptive": ["--memory-select", "adaptive"]}
+
+
+def translation_memory(split: Split) -> System:
+    """The baseline TM: each sentence gets its best pair's target."""
+    return System("TM", [Output(split.pair_targets, pairs=float((split.best >= 0).mean()))])
+
+
+def parse_checkpoint(text: str) -> tuple[Path, list[str]] | None:
+    """`seg.pt --memory-k 2` as a checkpoint and its options; None for any other file."""
+    if Path(text).is_file() and not text.endswith(".pt"):
+        return None
+    path, *options = shlex.split(text) or [""]
+    return (Path(path), options) if path.endswith(".pt") else None
+
+
+def read_run(name: str, text: str, split: Split, folder: Path, more: list[str] | None = None) -> Output:
+    """One run of a system: read from a file, or translated now into `folder`, with the options `more` at the end."""
+    checkpoint = parse_checkpoint(text)
+    if checkpoint is None:
+        return read_output(Path(text), split)
+    path, options = checkpoint
+    return read_output(generate(name, path, options + (more or []), split, folder), split)
+
+
+def read_sweep(texts: list[str], split: Split, folder: Path) -> list[System]:
+    """One model with several numbers of pairs: `1=k1.gen 2=k2.gen adaptive=a.gen`, or one checkpoint for all."""
+    if len(texts) == 1 and parse_checkpoint(texts[0]) is not None:
+        return [
+            System(k, [read_run(f"sweep K={k}", texts[0], split, folder, options)]) for k, options in SWEEP.items()
+        ]
+    points = []
+    for text in texts:
+        k, equals, path = text.partition("=")
+        if not equals or not (k.isdigit() or k == "adaptive"):
+            raise SegError(
+                f"--sweep {text} is neither K=OUTPUT, with a number or 'adaptive' for K, nor a single checkpoint (.pt)."
+            )
+        points.append(System(k, [read_run(f"sweep K={k}", path, split, folder)]))
+    return points

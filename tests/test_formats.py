@@ -226,10 +226,10 @@ def test_po_without_polib_names_what_to_install(tmp_path: Path, monkeypatch: pyt
 
 def test_tsv_escapes(tmp_path: Path):
     path = tmp_path / "a.tsv"
-    path.write_bytes("\ufeffa\\tb\\\\n\tc\\nd\\r\\q\r\n\te\u2028\n".encode())
+    path.write_bytes("\ufeffa\\tb\\\\n\tc\\nd\\r\\q\r\n\r\n\te\u2028\n\n".encode())
     assert [unit[:4] for unit in read_all("tsv", path)] == [
         ("a\tb\\n", "c\nd\r\\q", str(path), "1"),
-        ("", "e\u2028", str(path), "2"),
+        ("", "e\u2028", str(path), "3"),
     ]
 
 

@@ -151,7 +151,12 @@ def test_many_are_counted_with_reasons(memory: TranslationMemory):
 
 @pytest.mark.parametrize(
     ("source", "target", "reason"),
-    [("", "a", "an empty side"), ("a", "\x00", "a control character"), ("a", "b " * 1001, "more than 1,000 symbols")],
+    [
+        ("", "a", "an empty side"),
+        ("a", "\x00", "a control character"),
+        ("\udce9", "a", "a control character"),
+        ("a", "b " * 1001, "more than 1,000 symbols"),
+    ],
 )
 def test_what_cannot_be_an_entry_is_refused(memory: TranslationMemory, source: str, target: str, reason: str):
     assert reason in error(memory.add, source, target)
@@ -172,6 +177,13 @@ def test_update(memory: TranslationMemory):
     assert memory.add("Name1", "Secret1") == id
     assert f"delete entry {other} instead" in error(memory.update, other, "Name1", "Secret1")
     assert "no entry 99" in error(memory.update, 99, "a", "b")
+
+
+def test_long_entry_may_be_updated_but_not_grow(memory: TranslationMemory):
+    memory.add_many([TranslationUnit("the " * 1500, "le")], max_symbols=2000)
+    memory.update(1, target="un", attributes={"a": "1"})
+    assert memory.entry(1).target == "un"
+    assert "more than 1,500 symbols" in error(memory.update, 1, source="the " * 1501)
 
 
 def test_delete_is_all_or_none_and_ids_are_never_given_again(memory: TranslationMemory):

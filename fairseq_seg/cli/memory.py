@@ -19,14 +19,11 @@ def create(options: argparse.Namespace) -> None:
     """Makes an empty memory."""
     from fairseq_seg.store.store import TranslationMemory
 
-    TranslationMemory.create(
-        options.memory,
-        options.source_lang,
-        options.target_lang,
-        options.data_bin,
-        options.spm_source,
-        options.spm_target,
-    ).close()
+    languages = options.source_lang, options.target_lang
+    models = options.spm_source, options.spm_target
+    TranslationMemory.create(options.memory, *languages, options.data_bin, *models).close()
+    for lang, model in zip(languages, models, strict=True):
+        print(f"{options.memory}: texts in {lang} {f'are cut by {model}' if model else 'must be in symbols already'}")
 
 
 def import_files(options: argparse.Namespace) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_seg.errors import SegError
+from fairseq_seg.store.entry import Entry, Skipped, TranslationUnit
 from fairseq_seg.store.plain import read_text, read_tsv, write_tsv
 from fairseq_seg.store.po import read_po
-from fairseq_seg.store.store import Entry, Skipped, TranslationUnit
 from fairseq_seg.store.tmx import read_tmx, write_tmx
 
 READABLE = ("tmx", "po", "tsv", "text")

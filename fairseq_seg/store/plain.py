@@ -1,8 +1,8 @@
 r"""Pairs as plain text, UTF-8: tab-separated files, and two files with one text a line each.
 
 A tab-separated line is a source, a tab and a target; in both, `\t`, `\n`, `\r` and `\\` stand for a tab, a line feed, a
-carriage return and a backslash, and every other backslash for itself. The lines of two plain files are taken as they
-are. A line's number is its pair's unit.
+carriage return and a backslash, and every other backslash for itself. Empty lines are passed over. The lines of two
+plain files are taken as they are. A line's number is its pair's unit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairseq_seg.errors import SegError
-from fairseq_seg.store.store import Entry, TranslationUnit
+from fairseq_seg.store.entry import Entry, TranslationUnit
 
 ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 UNESCAPES = {escape: character for character, escape in ESCAPES.items()}
@@ -33,6 +33,8 @@ def read_lines(stream: BinaryIO, name: str, encoding: str = "utf-8-sig") -> Iter
 def read_tsv(stream: BinaryIO, name: str) -> Iterator[TranslationUnit]:
     """Iterates over the pairs of a tab-separated stream."""
     for number, line in enumerate(read_lines(stream, name), start=1):
+        if not line:
+            continue
         columns = line.split("\t")
         if len(columns) != 2:
             raise SegError(f"{name}: line {number} has {len(columns)} columns, not a source and a target: correct it.")

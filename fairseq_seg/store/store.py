@@ -11,120 +11,40 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 import shutil
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.sequences import UNKNOWN
+from fairseq_seg.store.database import Database
+from fairseq_seg.store.entry import (
+    MAX_SYMBOLS,
+    Changes,
+    Conflict,
+    Counts,
+    Entry,
+    Skipped,
+    Symbols,
+    TranslationUnit,
+    unfit,
+)
 from fairseq_seg.store.symbols import SymbolEncoder, dictionary_hash, file_hash, read_dictionary
 
-DATABASE = "memory.sqlite"
 FORMAT = "1"
-Conflict = Literal["keep", "overwrite", "skip"]
-MAX_SYMBOLS = 1000
 # Pairs a transaction: enough that a commit costs nothing, few enough that other writers get their turn.
 BATCH = 2000
-# Seconds that a writer waits for another's transaction to end.
-PATIENCE = 60
-# What no XML file can hold, and so no TMX could carry on.
-UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
-
-SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE state (revision INTEGER NOT NULL);
-INSERT INTO state VALUES (0);
--- AUTOINCREMENT: an id is never given again, so that a deleted id cannot come to mean another pair.
-CREATE TABLE entries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    source TEXT NOT NULL,
-    target TEXT NOT NULL,
-    source_symbols BLOB NOT NULL,
-    target_symbols BLOB NOT NULL,
-    origin TEXT NOT NULL,
-    unit TEXT NOT NULL,
-    created TEXT NOT NULL,
-    changed TEXT NOT NULL,
-    attributes TEXT NOT NULL,
-    revision INTEGER NOT NULL,
-    source_key INTEGER NOT NULL
-);
-CREATE INDEX entries_by_source ON entries (source_key);
-CREATE INDEX entries_by_revision ON entries (revision);
-CREATE TABLE deleted (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL);
-CREATE INDEX deleted_by_revision ON deleted (revision);
-"""
 COLUMNS = "id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision"
 # In the order of `TranslationMemory._row`, the date of the change last.
 WRITTEN = "source, target, source_key, source_symbols, target_symbols, origin, unit, attributes, revision, changed"
-
-Symbols = tuple[np.ndarray, np.ndarray]
-
-
-class Entry(NamedTuple):
-    """A pair as the memory holds it; symbols are dictionary ids (int32) without end of sentence."""
-
-    id: int
-    source: str
-    target: str
-    source_symbols: np.ndarray
-    target_symbols: np.ndarray
-    origin: str
-    unit: str
-    created: str
-    changed: str
-    attributes: dict[str, str]
-    revision: int
-
-
-class TranslationUnit(NamedTuple):
-    """A pair on its way into a memory; dates are ISO, UTC, in whole seconds, and now where they are not given."""
-
-    source: str
-    target: str
-    origin: str = ""
-    unit: str = ""
-    attributes: dict[str, str] | None = None
-    created: str | None = None
-    changed: str | None = None
-
-
-class Skipped(NamedTuple):
-    """What stands in a file's place of a pair that cannot be one, and why; `add_many` counts it."""
-
-    reason: str
-
-
-class Changes(NamedTuple):
-    """What happened after a revision: the entries added or changed, the ids deleted, and the revision reached."""
-
-    revision: int
-    entries: list[Entry]
-    deleted: list[int]
-
-
-@dataclass
-class Counts:
-    """What became of many pairs: each is in exactly one of added, updated, present (the same pair) and skipped."""
-
-    added: int = 0
-    updated: int = 0
-    present: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    symbols: int = 0
-    unknown_symbols: int = 0
 
 
 class TranslationMemory:
@@ -167,12 +87,7 @@ class TranslationMemory:
                 if model is not None:
                     shutil.copyfile(model, beside / f"spm.{lang}.model")
                     meta[f"{side}_subwords"] = file_hash(Path(model))
-            database = sqlite3.connect(beside / DATABASE)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.executescript(SCHEMA)
-            with database:
-                database.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            database.close()
+            Database.create(beside, meta)
             os.rename(beside, path)
         except OSError as error:
             raise SegError(
@@ -184,35 +99,14 @@ class TranslationMemory:
 
     def __init__(self, path: str | Path, read_only: bool = False):
         self.path = Path(path)
-        self.read_only = read_only
-        file = self.path / DATABASE
-        if not file.is_file():
-            raise SegError(f"{path} is no translation memory: make one with `seg-memory create`.")
-        if not read_only and not (os.access(self.path, os.W_OK) and os.access(file, os.W_OK)):
-            raise SegError(f"{path} may only be read, not written to: get write permission, or copy the memory.")
-        with self._spoken():
-            self._database = self._connect(file)
-            meta = dict(self._database.execute("SELECT name, value FROM meta"))
+        self._database = Database(self.path, read_only)
+        meta = dict(self._database.rows("SELECT name, value FROM meta"))
         if meta.get("format") != FORMAT:
             raise SegError(f"{path} is of format {meta.get('format')}, not {FORMAT}: use the version that made it.")
         self.source_lang: str = meta["source_lang"]
         self.target_lang: str = meta["target_lang"]
         self.dictionary_hashes: tuple[str, str] = (meta["source_dictionary"], meta["target_dictionary"])
         self.subword_hashes: tuple[str, str] = (meta["source_subwords"], meta["target_subwords"])
-
-    def _connect(self, file: Path) -> sqlite3.Connection:
-        uri = file.resolve().as_uri()
-        if not self.read_only:
-            # isolation_level None: transactions begin and end where this class says so, not where Python guesses.
-            database = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
-            # FULL, not NORMAL: an acknowledged pair survives a power cut too.
-            database.execute("PRAGMA synchronous = FULL")
-            return database
-        # Readers of a database in WAL mode share a small file with its writers. Where that can neither be found nor
-        # made, nobody is writing, and SQLite may take the database for unchanging.
-        alone = not os.access(file.parent, os.W_OK) and not file.with_name(DATABASE + "-wal").exists()
-        mode = "immutable=1" if alone else "mode=ro"
-        return sqlite3.connect(f"{uri}?{mode}", uri=True, timeout=PATIENCE, isolation_level=None)
 
     def close(self) -> None:
         """Closes the database; all that was acknowledged is in it already."""
@@ -264,36 +158,31 @@ class TranslationMemory:
     # Reading
 
     def __len__(self) -> int:
-        with self._spoken():
-            return self._database.execute("SELECT count(*) FROM entries").fetchone()[0]
+        return self._database.rows("SELECT count(*) FROM entries")[0][0]
 
     @property
     def revision(self) -> int:
         """A number that every transaction that changes something raises; cheap enough to ask for each sentence."""
-        with self._spoken():
-            return self._database.execute("SELECT revision FROM state").fetchone()[0]
+        return self._database.revision
 
     def entry(self, id: int) -> Entry:
         """Gives one entry."""
-        with self._spoken():
-            row = self._database.execute(f"SELECT {COLUMNS} FROM entries WHERE id = ?", (id,)).fetchone()
-        if row is None:
+        rows = self._database.rows(f"SELECT {COLUMNS} FROM entries WHERE id = ?", (id,))
+        if not rows:
             raise SegError(f"{self.path} has no entry {id}.")
-        return as_entry(row)
+        return as_entry(rows[0])
 
     def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
         """Gives the id and the source symbols of those ids that exist: all that a comparison needs, in a quarter of the
         time that whole entries take."""
         query = "SELECT id, source_symbols FROM entries WHERE id IN (SELECT value FROM json_each(?))"
-        with self._spoken():
-            rows = self._database.execute(query, (json.dumps(list(ids)),)).fetchall()
+        rows = self._database.rows(query, (json.dumps(list(ids)),))
         return [(id, np.frombuffer(symbols, dtype="<i4")) for id, symbols in rows]
 
     def entries_of(self, ids: Iterable[int]) -> list[Entry]:
         """Gives the entries of these ids that exist, by id."""
         query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-        with self._spoken():
-            return [as_entry(row) for row in self._database.execute(query, (json.dumps(list(ids)),))]
+        return [as_entry(row) for row in self._database.rows(query, (json.dumps(list(ids)),))]
 
     def entries(self) -> Iterator[Entry]:
         """Iterates over all entries by id.
@@ -301,36 +190,30 @@ class TranslationMemory:
         It reads page by page and so sees what is written meanwhile, unless it runs within a `snapshot`. Who asks for
         `revision` first, and for the `changes` since then afterwards, misses nothing either.
         """
+        query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
         last = 0
-        while True:
-            with self._spoken():
-                query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
-                rows = self._database.execute(query, (last,)).fetchall()
-            if not rows:
-                return
+        while rows := self._database.rows(query, (last,)):
             yield from map(as_entry, rows)
             last = rows[-1][0]
 
     def changes(self, since: int) -> Changes:
         """Gives what changed after the revision `since`; an entry added and deleted since then is only a deleted id."""
+        # By revision: asked for the order of ids, SQLite would walk through all entries.
+        condition = "WHERE revision > ? ORDER BY revision, id"
         with self.snapshot():
-            query = f"SELECT {COLUMNS} FROM entries WHERE revision > ? ORDER BY id"
-            rows = self._database.execute(query, (since,)).fetchall()
-            query = "SELECT id FROM deleted WHERE revision > ? ORDER BY id"
-            deleted = [id for (id,) in self._database.execute(query, (since,))]
-            return Changes(self.revision, [as_entry(row) for row in rows], deleted)
+            entries = self._database.rows(f"SELECT {COLUMNS} FROM entries {condition}", (since,))
+            deleted = self._database.rows(f"SELECT id FROM deleted {condition}", (since,))
+            return Changes(self.revision, [as_entry(row) for row in entries], [id for (id,) in deleted])
 
-    def statistics(self) -> dict[str, int | float | str]:
+    def statistics(self) -> dict[str, int | str]:
         """Sums up what the memory holds, by names that people can read."""
+        totals = "count(*), count(DISTINCT source_key), count(DISTINCT origin), min(created), max(changed)"
+        lengths = "total(length(source_symbols)), total(length(target_symbols))"
         with self.snapshot():
-            totals = (
-                "count(*), count(DISTINCT source_key), total(length(source_symbols)), total(length(target_symbols))"
-            )
-            pairs, sources, *symbols = self._database.execute(f"SELECT {totals} FROM entries").fetchone()
-            dates = self._database.execute("SELECT min(created), max(changed) FROM entries").fetchone()
-            origins = self._database.execute("SELECT count(DISTINCT origin) FROM entries").fetchone()[0]
-            deleted = self._database.execute("SELECT count(*) FROM deleted").fetchone()[0]
+            [row] = self._database.rows(f"SELECT {totals}, {lengths} FROM entries")
+            [(deleted,)] = self._database.rows("SELECT count(*) FROM deleted")
             revision = self.revision
+        pairs, sources, origins, first, last, *symbols = row
         return {
             "languages": f"{self.source_lang}-{self.target_lang}",
             "pairs": pairs,
@@ -339,22 +222,16 @@ class TranslationMemory:
             # Four bytes a symbol.
             "source symbols": f"{symbols[0] / 4 / max(pairs, 1):.1f} a pair",
             "target symbols": f"{symbols[1] / 4 / max(pairs, 1):.1f} a pair",
-            "first created": dates[0] or "-",
-            "last changed": dates[1] or "-",
+            "first created": first or "-",
+            "last changed": last or "-",
             "deleted": deleted,
             "revision": revision,
             "symbols made by": self.symbols_fingerprint,
         }
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> AbstractContextManager[None]:
         """Holds one state of the memory for reading, whatever others write meanwhile."""
-        with self._spoken():
-            self._database.execute("BEGIN")
-            try:
-                yield
-            finally:
-                self._database.execute("COMMIT")
+        return self._database.snapshot()
 
     # Writing
 
@@ -377,7 +254,7 @@ class TranslationMemory:
         symbols = self._symbols(pair, MAX_SYMBOLS)
         if isinstance(symbols, Skipped):
             raise SegError(f"The pair cannot be added to {self.path}: it has {symbols.reason}.")
-        with self._transaction() as revision:
+        with self._database.transaction() as revision:
             return self._put(pair, symbols, conflict, revision)[1]
 
     def add_many(
@@ -402,7 +279,7 @@ class TranslationMemory:
                     counts.symbols += sum(map(len, symbols or ()))
                     counts.unknown_symbols += sum(int(np.sum(side == UNKNOWN)) for side in symbols or ())
             outcomes: Counter[str] = Counter()
-            with self._transaction() as revision:
+            with self._database.transaction() as revision:
                 for pair, symbols in ready:
                     outcomes[self._put(pair, symbols, conflict, revision)[0]] += 1
             counts.added += outcomes["added"]
@@ -416,7 +293,7 @@ class TranslationMemory:
         self, id: int, source: str | None = None, target: str | None = None, attributes: dict[str, str] | None = None
     ) -> None:
         """Changes an entry: what is not given stays as it is, given attributes replace all of them."""
-        with self._transaction() as revision:
+        with self._database.transaction() as revision:
             old = self.entry(id)
             pair = TranslationUnit(
                 old.source if source is None else source,
@@ -425,17 +302,18 @@ class TranslationMemory:
                 old.unit,
                 old.attributes if attributes is None else attributes,
             )
+            # An entry that was let in with more symbols than usual may stay so.
+            longest = max(MAX_SYMBOLS, len(old.source_symbols), len(old.target_symbols))
+            symbols = self.encode(pair.source, pair.target) if not unfit(pair) else None
+            if reason := unfit(pair, symbols, longest):
+                raise SegError(f"Entry {id} of {self.path} cannot be changed: it would have {reason}.")
             if any(twin != id and text == pair.target for twin, text in self._same_source(pair.source)):
                 raise SegError(f"{self.path} holds that pair already: delete entry {id} instead.")
-            symbols = self.encode(pair.source, pair.target)
-            reason = unfit(pair, symbols, MAX_SYMBOLS)
-            if reason:
-                raise SegError(f"Entry {id} of {self.path} cannot be changed: it would have {reason}.")
             self._overwrite(id, pair, symbols, revision)
 
     def delete(self, *ids: int) -> None:
         """Deletes entries, all or none; their ids are remembered as deleted and never given again."""
-        with self._transaction() as revision:
+        with self._database.transaction() as revision:
             for id in ids:
                 self.entry(id)
                 self._remove(id, revision)
@@ -453,8 +331,7 @@ class TranslationMemory:
     def _same_source(self, source: str) -> list[tuple[int, str]]:
         """Lists the entries with a source text, as (id, target)."""
         query = "SELECT id, target FROM entries WHERE source_key = ? AND source = ? ORDER BY id"
-        with self._spoken():
-            return self._database.execute(query, (text_key(source), source)).fetchall()
+        return self._database.rows(query, (text_key(source), source))
 
     def _put(
         self, pair: TranslationUnit, symbols: Symbols | None, conflict: Conflict, revision: int
@@ -478,7 +355,7 @@ class TranslationMemory:
         created = pair.created or now()
         row = (*self._row(pair, symbols, revision), pair.changed or created, created)
         query = f"INSERT INTO entries ({WRITTEN}, created) VALUES ({', '.join('?' * len(row))})"
-        return "added", self._database.execute(query, row).lastrowid
+        return "added", self._database.execute(query, row)
 
     def _overwrite(self, id: int, pair: TranslationUnit, symbols: Symbols, revision: int) -> None:
         row = (*self._row(pair, symbols, revision), pair.changed or now())
@@ -496,43 +373,6 @@ class TranslationMemory:
         attributes = json.dumps(pair.attributes or {}, ensure_ascii=False)
         texts = (pair.source, pair.target, text_key(pair.source), source_symbols, target_symbols)
         return (*texts, pair.origin, pair.unit, attributes, revision)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[int]:
-        """Runs its block as one transaction, all or nothing, and gives the revision that the rows it changes get."""
-        with self._spoken():
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                before = self._database.total_changes
-                yield self.revision + 1
-                if self._database.total_changes > before:
-                    self._database.execute("UPDATE state SET revision = revision + 1")
-                self._database.execute("COMMIT")
-            except BaseException:
-                self._database.rollback()
-                raise
-
-    @contextmanager
-    def _spoken(self) -> Iterator[None]:
-        """Turns what SQLite complains about (a full disk, a damaged file, no permission) into a sentence."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise SegError(f"{self.path / DATABASE} cannot be used: {error}.") from None
-
-
-def unfit(pair: TranslationUnit, symbols: Symbols | None = None, max_symbols: int = MAX_SYMBOLS) -> str | None:
-    """Says what a pair has that no entry may have; before it is cut into symbols, by its texts alone."""
-    texts = (pair.source, pair.target, pair.origin, pair.unit, *itertools.chain(*(pair.attributes or {}).items()))
-    if any(UNPRINTABLE.search(text) for text in texts):
-        return "a control character"
-    if not all(DATE.fullmatch(date) for date in (pair.created, pair.changed) if date):
-        return "a date that is not like 2026-01-31T12:59:00Z"
-    if not pair.source.strip() or not pair.target.strip() or (symbols and not all(map(len, symbols))):
-        return "an empty side"
-    if symbols and max(map(len, symbols)) > max_symbols:
-        return f"a side of more than {max_symbols:,} symbols"
-    return None
 
 
 def as_entry(row: tuple) -> Entry:

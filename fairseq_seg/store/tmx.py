@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import fairseq_seg
 from fairseq_seg.errors import SegError
-from fairseq_seg.store.store import Entry, Skipped, TranslationUnit
+from fairseq_seg.store.entry import Entry, Skipped, TranslationUnit
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element

@@ -1,0 +1,128 @@
+"""The SQLite database of a translation memory: its tables, and transactions that several processes may have at once."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairseq_seg.errors import SegError
+
+NAME = "memory.sqlite"
+# Seconds that a writer waits for another's transaction to end.
+PATIENCE = 60
+
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE state (revision INTEGER NOT NULL);
+INSERT INTO state VALUES (0);
+-- AUTOINCREMENT: an id is never given again, so that a deleted id cannot come to mean another pair.
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL,
+    source_symbols BLOB NOT NULL,
+    target_symbols BLOB NOT NULL,
+    origin TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    created TEXT NOT NULL,
+    changed TEXT NOT NULL,
+    attributes TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    source_key INTEGER NOT NULL
+);
+CREATE INDEX entries_by_source ON entries (source_key);
+CREATE INDEX entries_by_revision ON entries (revision);
+CREATE TABLE deleted (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL);
+CREATE INDEX deleted_by_revision ON deleted (revision);
+"""
+
+
+class Database:
+    """A connection to the database in a memory's folder, for reading and writing or `read_only`.
+
+    What SQLite complains about (a full disk, a damaged file, no permission) becomes a sentence.
+    """
+
+    def __init__(self, folder: Path, read_only: bool):
+        self.file = folder / NAME
+        if not self.file.is_file():
+            raise SegError(f"{folder} is no translation memory: make one with `seg-memory create`.")
+        if read_only:
+            # Readers of a database in WAL mode share a small file with its writers. Where that can neither be found
+            # nor made, nobody is writing, and SQLite may take the database for unchanging.
+            alone = not os.access(folder, os.W_OK) and not self.file.with_name(f"{NAME}-wal").exists()
+            mode = "immutable=1" if alone else "mode=ro"
+        else:
+            if not (os.access(folder, os.W_OK) and os.access(self.file, os.W_OK)):
+                raise SegError(f"{folder} may only be read, not written to: get write permission, or copy the memory.")
+            mode = "mode=rw"
+        with self._spoken():
+            uri = f"{self.file.resolve().as_uri()}?{mode}"
+            # isolation_level None: transactions begin and end where this class says so, not where Python guesses.
+            self._connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        if not read_only:
+            # FULL, not NORMAL: an acknowledged change survives a power cut too.
+            self.execute("PRAGMA synchronous = FULL")
+
+    @staticmethod
+    def create(folder: Path, meta: dict[str, str]) -> None:
+        """Makes an empty database in a folder."""
+        connection = sqlite3.connect(folder / NAME)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(SCHEMA)
+        with connection:
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        connection.close()
+
+    def close(self) -> None:
+        """Closes the connection; all that was acknowledged is in the database already."""
+        self._connection.close()
+
+    def rows(self, query: str, values: tuple = ()) -> list[tuple]:
+        """Gives all rows that a query finds."""
+        with self._spoken():
+            return self._connection.execute(query, values).fetchall()
+
+    def execute(self, statement: str, values: tuple = ()) -> int | None:
+        """Changes something, within a transaction, and gives the id of the row that was inserted."""
+        with self._spoken():
+            return self._connection.execute(statement, values).lastrowid
+
+    @property
+    def revision(self) -> int:
+        """The number that every transaction that changes something raises."""
+        return self.rows("SELECT revision FROM state")[0][0]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Holds one state for reading, whatever others write meanwhile."""
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.execute("COMMIT")
+
+    @contextmanager
+    def transaction(self) -> Iterator[int]:
+        """Runs its block as one transaction, all or nothing, and gives the revision that the rows it changes get."""
+        # IMMEDIATE: it waits for other writers here, and not in the middle, where SQLite would have to refuse it.
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            before = self._connection.total_changes
+            yield self.revision + 1
+            if self._connection.total_changes > before:
+                self.execute("UPDATE state SET revision = revision + 1")
+            self.execute("COMMIT")
+        except BaseException:
+            self._connection.rollback()
+            raise
+
+    @contextmanager
+    def _spoken(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise SegError(f"{self.file} cannot be used: {error}.") from None

@@ -1,0 +1,87 @@
+"""The pairs of a translation memory: as it holds them, on their way into it, and what becomes of them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+Conflict = Literal["keep", "overwrite", "skip"]
+MAX_SYMBOLS = 1000
+# What no XML file can hold, and so no TMX could carry on.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
+
+Symbols = tuple[np.ndarray, np.ndarray]
+
+
+class Entry(NamedTuple):
+    """A pair as the memory holds it; symbols are dictionary ids (int32) without end of sentence."""
+
+    id: int
+    source: str
+    target: str
+    source_symbols: np.ndarray
+    target_symbols: np.ndarray
+    origin: str
+    unit: str
+    created: str
+    changed: str
+    attributes: dict[str, str]
+    revision: int
+
+
+class TranslationUnit(NamedTuple):
+    """A pair on its way into a memory; dates are ISO, UTC, in whole seconds, and now where they are not given."""
+
+    source: str
+    target: str
+    origin: str = ""
+    unit: str = ""
+    attributes: dict[str, str] | None = None
+    created: str | None = None
+    changed: str | None = None
+
+
+class Skipped(NamedTuple):
+    """What stands in a file's place of a pair that cannot be one, and why; `add_many` counts it."""
+
+    reason: str
+
+
+class Changes(NamedTuple):
+    """What happened after a revision: the entries added or changed, the ids deleted, and the revision reached."""
+
+    revision: int
+    entries: list[Entry]
+    deleted: list[int]
+
+
+@dataclass
+class Counts:
+    """What became of many pairs: each is in exactly one of added, updated, present (the same pair) and skipped."""
+
+    added: int = 0
+    updated: int = 0
+    present: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    symbols: int = 0
+    unknown_symbols: int = 0
+
+
+def unfit(pair: TranslationUnit, symbols: Symbols | None = None, max_symbols: int = MAX_SYMBOLS) -> str | None:
+    """Says what a pair has that no entry may have; before it is cut into symbols, by its texts alone."""
+    texts = (pair.source, pair.target, pair.origin, pair.unit, *itertools.chain(*(pair.attributes or {}).items()))
+    if any(UNPRINTABLE.search(text) for text in texts):
+        return "a control character"
+    if not all(DATE.fullmatch(date) for date in (pair.created, pair.changed) if date):
+        return "a date that is not like 2026-01-31T12:59:00Z"
+    if not pair.source.strip() or not pair.target.strip() or (symbols and not all(map(len, symbols))):
+        return "an empty side"
+    if symbols and max(map(len, symbols)) > max_symbols:
+        return f"a side of more than {max_symbols:,} symbols"
+    return None

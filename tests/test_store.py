@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -274,7 +275,7 @@ def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path)
     assert "cannot be used" in error(TranslationMemory, memory.path)
 
 
-def unprivileged(function: Callable[[], str]) -> str:
+def unprivileged(function: Callable[[], str], meanwhile: Callable[[], object] = lambda: None) -> str:
     """Run a function in a process without root's right to write anywhere, and return what it returns."""
 
     def run(results) -> None:
@@ -287,31 +288,64 @@ def unprivileged(function: Callable[[], str]) -> str:
     results = context.SimpleQueue()
     process = context.Process(target=run, args=(results,))
     process.start()
+    meanwhile()
     process.join(60)
     assert process.exitcode == 0
     return results.get()
 
 
-def test_memory_without_write_permission_is_read_but_not_written(tmp_path: Path):
-    # Not under tmp_path, whose folders are closed to others.
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that other users may read; those of pytest are closed to them."""
     folder = Path(tempfile.mkdtemp())
-    try:
-        folder.chmod(0o755)
-        with create_memory(folder) as memory:
-            memory.add("the", "le")
-        memory.path.chmod(0o555)
-        for file in memory.path.iterdir():
-            file.chmod(0o444)
-        message = unprivileged(lambda: error(TranslationMemory, memory.path))
-        assert "may only be read, not written to" in message
-        assert unprivileged(lambda: str(pairs(TranslationMemory(memory.path, read_only=True)))) == "[('the', 'le')]"
-        folder.chmod(0o555)
-        message = unprivileged(lambda: error(TranslationMemory.create, folder / "new", "en", "fr", folder / "words"))
-        assert "cannot be made (Permission denied)" in message
-    finally:
-        folder.chmod(0o755)
-        memory.path.chmod(0o755)
-        shutil.rmtree(folder)
+    folder.chmod(0o755)
+    yield folder
+    for path in (folder, folder / "memory"):
+        path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_memory_without_write_permission_is_read_but_not_written(public_folder: Path):
+    with create_memory(public_folder) as memory:
+        memory.add("the", "le")
+    memory.path.chmod(0o555)
+    for file in memory.path.iterdir():
+        file.chmod(0o444)
+    message = unprivileged(lambda: error(TranslationMemory, memory.path))
+    assert "may only be read, not written to" in message
+    assert unprivileged(lambda: str(pairs(TranslationMemory(memory.path, read_only=True)))) == "[('the', 'le')]"
+    public_folder.chmod(0o555)
+    arguments = (public_folder / "new", SOURCE, TARGET, public_folder / "words")
+    assert "cannot be made (Permission denied)" in unprivileged(lambda: error(TranslationMemory.create, *arguments))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+@pytest.mark.parametrize("open_at_first", [True, False])
+def test_reader_without_write_permission_sees_what_the_owner_adds(public_folder: Path, open_at_first: bool):
+    owner = create_memory(public_folder)
+    if not open_at_first:
+        owner.close()
+    reading = multiprocessing.get_context("fork").Event()
+
+    def read() -> str:
+        with TranslationMemory(owner.path, read_only=True) as reader:
+            lengths, end = [len(reader)], time.monotonic() + 30
+            reading.set()
+            while lengths[-1] < 50 and time.monotonic() < end:
+                with reader.snapshot():
+                    lengths.append(len(reader))
+                    assert len(pairs(reader)) == lengths[-1]
+            assert lengths == sorted(lengths)
+            return f"from {lengths[0]} to {lengths[-1]}"
+
+    def write() -> None:
+        reading.wait(30)
+        for number in range(50):
+            with TranslationMemory(owner.path) as writer:
+                writer.add("the", str(number))
+
+    assert unprivileged(read, meanwhile=write) == "from 0 to 50"
+    owner.close()
 
 
 def test_reader_cannot_write(memory: TranslationMemory):

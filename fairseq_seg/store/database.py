@@ -1,4 +1,7 @@
-"""The SQLite database of a translation memory: its tables, and transactions that several processes may have at once."""
+"""The SQLite database of a translation memory: its tables, and transactions that several processes may have at once.
+
+The processes run on one machine: SQLite's write-ahead log needs memory that they share.
+"""
 
 from __future__ import annotations
 
@@ -48,24 +51,39 @@ class Database:
 
     def __init__(self, folder: Path, read_only: bool):
         self.file = folder / NAME
+        self.read_only = read_only
         if not self.file.is_file():
             raise SegError(f"{folder} is no translation memory: make one with `seg-memory create`.")
-        if read_only:
-            # Readers of a database in WAL mode share a small file with its writers. Where that can neither be found
-            # nor made, nobody is writing, and SQLite may take the database for unchanging.
-            alone = not os.access(folder, os.W_OK) and not self.file.with_name(f"{NAME}-wal").exists()
-            mode = "immutable=1" if alone else "mode=ro"
-        else:
-            if not (os.access(folder, os.W_OK) and os.access(self.file, os.W_OK)):
-                raise SegError(f"{folder} may only be read, not written to: get write permission, or copy the memory.")
-            mode = "mode=rw"
+        if not read_only and not (os.access(folder, os.W_OK) and os.access(self.file, os.W_OK)):
+            raise SegError(f"{folder} may only be read, not written to: get write permission, or copy the memory.")
         with self._spoken():
-            uri = f"{self.file.resolve().as_uri()}?{mode}"
-            # isolation_level None: transactions begin and end where this class says so, not where Python guesses.
-            self._connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
-        if not read_only:
+            self._connect()
+
+    def _connect(self) -> None:
+        # Readers share two small files with the writers. Who may not make them, and finds none because nobody is
+        # writing, has to tell SQLite that the database is unchanging, and to watch for himself whether it is.
+        self._unchanging = None
+        mode = "mode=ro" if self.read_only else "mode=rw"
+        if self.read_only and not os.access(self.file.parent, os.W_OK) and not self._state()[0]:
+            self._unchanging = self._state()
+            mode = "immutable=1"
+        uri = f"{self.file.resolve().as_uri()}?{mode}"
+        # isolation_level None: transactions begin and end where this class says so, not where Python guesses.
+        self._connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        if not self.read_only:
             # FULL, not NORMAL: an acknowledged change survives a power cut too.
-            self.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+
+    def _state(self) -> tuple[bool, int, int]:
+        """Tells whether somebody has the database open, and its date and size, by which a change shows."""
+        status = self.file.stat()
+        return self.file.with_name(f"{NAME}-wal").exists(), status.st_mtime_ns, status.st_size
+
+    def _watch(self) -> None:
+        """Opens anew a database that was taken for unchanging and did change."""
+        if self._unchanging and self._unchanging != self._state() and not self._connection.in_transaction:
+            self._connection.close()
+            self._connect()
 
     @staticmethod
     def create(folder: Path, meta: dict[str, str]) -> None:
@@ -84,6 +102,7 @@ class Database:
     def rows(self, query: str, values: tuple = ()) -> list[tuple]:
         """Gives all rows that a query finds."""
         with self._spoken():
+            self._watch()
             return self._connection.execute(query, values).fetchall()
 
     def execute(self, statement: str, values: tuple = ()) -> int | None:
@@ -99,6 +118,8 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Holds one state for reading, whatever others write meanwhile."""
+        with self._spoken():
+            self._watch()
         self.execute("BEGIN")
         try:
             yield

@@ -2,6 +2,11 @@
 
 One teacher-forced pass over the finished translation tells all: at every step the gate zeta_t, the weights q_t of the
 slots and both distributions of Eq. 6 are what they were when the symbol was chosen, whatever search chose it.
+
+    found = task.live.retrieve(sentences)
+    dataset = with_memory(task, sentences, found, task.live)
+    translations = translate(task, generator, model, dataset)
+    explanations = explain(model, dataset, translations, found, task.live.origin)
 """
 
 from __future__ import annotations
@@ -207,40 +212,52 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
     with torch.no_grad():
         logits, extra = model(**net_input)
         log_gen = torch.log_softmax(logits.float(), dim=-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (B, T)
-        read, copy = extra["read"], extra["copy"]
-        gate = torch.zeros_like(log_gen) if read is None else torch.sigmoid(read.gate)
-        log_p, p_copy, best, weight = log_gen, torch.zeros_like(log_gen), None, torch.zeros_like(log_gen)
-        if copy is not None:
-            log_p, p_copy = target_log_prob(log_gen, copy, target)
-            same = copy.symbols.unsqueeze(1) == target.unsqueeze(2)  # (B, T, S)
-            weight, best = (copy.weights * same).max(dim=-1)  # (B, T)
-    figures = [x.double().cpu().tolist() for x in (gate, p_copy, log_p.exp(), log_gen.exp(), weight)]
-    rows = []
-    for row, length in enumerate(target.ne(dictionary.pad()).sum(1).tolist()):
-        can_copy = best is not None and bool((memory["slots"][row] >= 0).any())
-        tokens = []
-        for step in range(length):
-            zeta, copy_probability, probability, generated, q = (figure[row][step] for figure in figures)
-            copied = zeta * copy_probability
-            slot = None
-            if q > 0:
-                slot_index = best[row, step]
-                place = int(memory["slots"][row, slot_index]) % memory["tokens"].size(1)
-                slot = Slot(int(memory["ranks"][row, slot_index]), place, q)
-            tokens.append(
-                Token(
-                    text=dictionary.symbols[int(target[row, step])],
-                    gate=zeta,
-                    copied=copied,
-                    share=copied / probability if probability else 0.0,
-                    probability=probability,
-                    p_copy=copy_probability if can_copy else None,
-                    p_gen=generated,
-                    slot=slot,
-                )
-            )
-        rows.append(tokens)
-    return rows
+    read, copy = extra["read"], extra["copy"]
+    nothing = torch.zeros_like(log_gen)
+    gate = nothing if read is None else torch.sigmoid(read.gate)
+    log_p, p_copy, weight, pair, position = log_gen, nothing, nothing, nothing, nothing
+    can_copy = [False] * target.size(0)
+    if copy is not None:
+        log_p, p_copy = target_log_prob(log_gen, copy, target)
+        same = copy.symbols.unsqueeze(1) == target.unsqueeze(2)  # (B, T, S)
+        weight, best = (copy.weights * same).max(dim=-1)  # (B, T)
+        pair = memory["ranks"].gather(1, best)
+        position = memory["slots"].gather(1, best) % memory["tokens"].size(1)
+        can_copy = memory["slots"].ge(0).any(dim=1).tolist()
+    columns = (target, gate, p_copy, log_p.exp(), log_gen.exp(), weight, pair, position)
+    columns = [column.tolist() for column in columns]
+    return [
+        [
+            _token(dictionary.symbols[symbol], *figures, can_copy[row])
+            for symbol, *figures in zip(*(column[row] for column in columns), strict=True)
+            if symbol != dictionary.pad()
+        ]
+        for row in range(target.size(0))
+    ]
+
+
+def _token(
+    text: str,
+    gate: float,
+    p_copy: float,
+    probability: float,
+    p_gen: float,
+    weight: float,
+    pair: int,
+    position: int,
+    can_copy: bool,
+) -> Token:
+    copied = gate * p_copy
+    return Token(
+        text=text,
+        gate=gate,
+        copied=copied,
+        share=copied / probability if probability else 0.0,
+        probability=probability,
+        p_copy=p_copy if can_copy else None,
+        p_gen=p_gen,
+        slot=Slot(pair, position, weight) if weight > 0 else None,
+    )
 
 
 def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spelling) -> list[Token]:

@@ -111,7 +111,8 @@ function show(event) {
   lit = [];
   bar.textContent = word ? word.title : "";
   if (!word || !word.dataset.slot) return;
-  lit = [...document.querySelectorAll("[data-slot]")].filter(other => other.dataset.slot === word.dataset.slot);
+  const ends = [...word.closest("article").querySelectorAll("[data-slot]")];
+  lit = ends.filter(end => end.dataset.slot === word.dataset.slot);
   for (const element of lit) element.classList.add("on");
 }
 for (const kind of ["pointerover", "focusin", "click"]) document.addEventListener(kind, show);

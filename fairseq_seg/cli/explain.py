@@ -208,6 +208,7 @@ def main(arguments: list[str] | None = None) -> None:
     options, rest = get_parser().parse_known_args(arguments)
     warnings.filterwarnings("ignore", category=UserWarning)  # of hydra, about the way in which fairseq calls it
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("fairseq_seg.tasks").setLevel(logging.INFO)  # which memory is used, and how
     try:
         run(options, rest)
     except KeyboardInterrupt:

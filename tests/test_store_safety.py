@@ -178,3 +178,22 @@ def test_a_single_addition_gets_its_turn_during_an_import(path: Path):
         assert writer.poll() is None
         kill(writer)
     assert sorted(times)[5] < 2
+
+
+def test_full_disk_is_said_in_a_sentence_and_loses_nothing(path: Path, tmp_path: Path):
+    with TranslationMemory(path) as memory:
+        memory.add("the", "le")
+    (tmp_path / "a.tsv").write_text("".join(f"the {number}\tle {number}\n" for number in range(BATCH)))
+    # No file may grow beyond this, which to a writer is the same as a full disk.
+    code = (
+        "import resource, sys; from fairseq_seg.cli.memory import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "main(['import', *sys.argv[1:]])"
+    )
+    command = [sys.executable, "-c", code, path, tmp_path / "a.tsv"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert f"{path / 'memory.sqlite'} cannot be used: " in result.stderr
+    check_whole(path)
+    with TranslationMemory(path) as memory:
+        assert pairs(memory) == [("the", "le")] and memory.add("an", "un") == 2

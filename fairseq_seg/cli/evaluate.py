@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import shlex
 import sys
@@ -155,6 +156,7 @@ def run(options: argparse.Namespace, command: str) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     try:
         run(get_parser().parse_args(arguments), shlex.join(["seg-evaluate", *arguments]))
     except OSError as error:

@@ -84,9 +84,10 @@ def from_explanations(text: str, split: Split, system: System, baseline: System,
 
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
-        explanations = read_explanations(Path(text))
+        label, explanations = text, read_explanations(Path(text))
         rows = locate([explanation.source for explanation in explanations], split, text)
     else:
+        label = " ".join([checkpoint[0].name, *checkpoint[1]])
         rows = sorted(example.index for example in from_outputs(split, system, baseline))
         explanations = read_explanations(explain(*checkpoint, rows, split, folder))
     theirs = [baseline.runs[0].lines[row] for row in rows]
@@ -95,7 +96,7 @@ def from_explanations(text: str, split: Split, system: System, baseline: System,
     gates = [float(np.mean([word.gate for word in explanation.words] or [0])) for explanation in explanations]
     examples = []
     for place in choose(gains, np.array(gates)):
-        example = _example(split, rows[place], text, ours[place], baseline.name, theirs[place], gains[place])
+        example = _example(split, rows[place], label, ours[place], baseline.name, theirs[place], gains[place])
         example.gate, example.explanation = gates[place], explanations[place]
         # The explanation may have been made with another baseline, or with the binarized reference.
         example.explanation.baseline = Baseline(baseline.name, theirs[place])

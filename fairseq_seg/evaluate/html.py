@@ -33,11 +33,12 @@ h2.part { font-size: 1.15rem; color: var(--text); margin: 2.5rem 0 .5rem; line-h
 .card td:last-child, .card th:last-child { text-align: right }
 .card td.best { font-weight: 700 }
 .card tr.base > * { color: var(--quiet) }
-.card svg { width: 6rem; height: .6rem; margin-right: .7rem; vertical-align: middle }
+.card svg { float: left; width: 6rem; height: .6rem; margin: .5em .7rem 0 0 }
 .card rect { fill: var(--accent) }
 .card .base rect { fill: var(--quiet) }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1rem }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .8rem }
+figure { margin: 0; display: flex; flex-direction: column; justify-content: space-between; padding: .8rem;
+  background: var(--card); border: 1px solid var(--line); border-radius: .5rem }
 figure img { display: block; width: 100%; height: auto }
 figcaption { font-size: .85rem; color: var(--quiet); line-height: 1.45; margin-bottom: .4rem }
 figcaption b { display: block; color: var(--text); font-size: .95rem }
@@ -104,9 +105,9 @@ def render_page(report: Report) -> str:
         _part("Figures", f"<div class=figures>{''.join(map(_figure, drawings(report)))}</div>" + _missing(report)),
     ]
     if report.sweep:
-        parts.append(_part("One model, K retrieved pairs", _table(by_pairs(report.sweep), "", bar=1)))
+        parts.append(_part("One model, K retrieved pairs", _table(by_pairs(report.sweep))))
     empty = f"<p class='quiet note'>{escape(empty_bins(bins))}</p>"
-    parts.append(_part("BLEU by the fuzzy score of the best pair", _table(by_bin(scores, bins), "") + empty))
+    parts.append(_part("BLEU by the fuzzy score of the best pair", _table(by_bin(scores, bins)) + empty))
     if report.examples:
         parts.append(_part("Examples", _examples(report.examples)))
     parts.append(_part("How it was made", _made(report)))
@@ -140,8 +141,8 @@ def _tiles(report: Report) -> str:
     return f"<ul class=tiles>{''.join(f'<li><b>{figure}</b>{escape(text)}</li>' for figure, text in tiles)}</ul>"
 
 
-def _table(table: Table, baseline: str, bar: int | None = None) -> str:
-    """A table; the column `bar` is also drawn as bars, beside the row's name."""
+def _table(table: Table, baseline: str | None = None, bar: int | None = None) -> str:
+    """A table, the row of the baseline in grey; the column `bar` is also drawn as bars."""
     heads = "".join(f"<th scope=col>{escape(head)}</th>" for head in table.heads)
     rows = []
     for number, row in enumerate(table.rows):
@@ -209,7 +210,8 @@ def _examples(examples: list[Example]) -> str:
     ordered = sorted(examples, key=lambda example: -example.gain)
     third = len(examples) // 3
     return (
-        f"<p class=quiet>{len(examples)} sentences of {escape(examples[0].system)}: the {third} largest gains and the {third} largest losses against "
+        f"<p class=quiet>{len(examples)} sentences of {escape(examples[0].system)}: "
+        f"the {third} largest gains and the {third} largest losses against "
         f"{escape(examples[0].baseline)} in sentence chrF, the others evenly from the weakest to the strongest "
         f"{'gate' if gates else 'match'}.</p><ul class=legend>{labels}</ul>"
         f"<p class=sort hidden>Sort by {buttons}</p><div id=list>{''.join(map(_example, ordered))}</div>"

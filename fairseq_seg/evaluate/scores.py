@@ -80,13 +80,15 @@ def paired_bootstrap(baseline: System, others: list[System], references: list[st
 
     intervals: dict[str, list[float]] = {system.name: [] for system in (baseline, *others)}
     p_values: dict[str, list[float]] = {system.name: [] for system in others}
-    for run in baseline.runs:
-        named = [(baseline.name, run.lines), *((system.name, run.lines) for system in others for run in system.runs)]
+    runs = [(system.name, run.lines) for system in others for run in system.runs]
+    for base in baseline.runs:
+        named = [(baseline.name, base.lines), *runs]
         signatures, results = PairedTest(named, {"BLEU": BLEU()}, [references], test_type="bs")()
-        for (name, _), result in zip(named, results["BLEU"], strict=True):
+        for (name, lines), result in zip(named, results["BLEU"], strict=True):
             intervals[name].append(float(result.ci))
             if result.p_value is not None:
-                p_values[name].append(float(result.p_value))
+                # sacrebleu counts differences greater than the real one, and so finds equal systems different.
+                p_values[name].append(1.0 if lines == base.lines else float(result.p_value))
     summary = {name: (float(np.mean(ci)), max(p_values.get(name, []), default=None)) for name, ci in intervals.items()}
     return summary, str(signatures["BLEU"])
 

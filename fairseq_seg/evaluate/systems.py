@@ -22,7 +22,10 @@ def parse_checkpoint(text: str) -> tuple[Path, list[str]] | None:
     """`seg.pt --memory-k 2` as a checkpoint and its options; None for any other file."""
     if Path(text).is_file() and not text.endswith(".pt"):
         return None
-    path, *options = shlex.split(text) or [""]
+    try:
+        path, *options = shlex.split(text) or [""]
+    except ValueError:  # an odd quotation mark: the name of a file, which is said to be missing when it is read
+        return None
     return (Path(path), options) if path.endswith(".pt") else None
 
 

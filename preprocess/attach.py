@@ -19,6 +19,7 @@ if not __package__:  # run as a script from the clone
 
 from fairseq_seg.data.databin import DataBin
 from fairseq_seg.errors import SegError
+from fairseq_seg.retrieval.settings import SearchSettings
 
 CHUNK = 500
 # So many chunks are searched sooner than another process has started.
@@ -27,6 +28,7 @@ SMALL = 4
 
 def parser() -> argparse.ArgumentParser:
     """Describes the command line."""
+    usual = SearchSettings()
     options = argparse.ArgumentParser(
         prog="seg-attach",
         description="Indexes the training set of a data-bin with Lucene and attaches to every example the ranked pairs "
@@ -38,12 +40,13 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
     options.add_argument("--splits", default="train,valid,test", help="splits to attach to, those that exist")
     options.add_argument("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
-    options.add_argument("--candidates", type=positive, default=100, help="pairs that selection chooses from")
+    options.add_argument("--candidates", type=positive, default=usual.candidates, help="pairs to choose from")
     options.add_argument("--keep", type=positive, default=16, help="pairs kept by fuzzy score, the largest --memory-k")
-    options.add_argument("--query-unit", choices=("symbol", "word"), default="symbol", help="what Lucene searches for")
-    options.add_argument("--score-unit", choices=("symbol", "word"), default="symbol", help="what Eq. 3 compares")
-    options.add_argument("--k1", type=float, default=2.0, help="BM25: how much repeats of a symbol count")
-    options.add_argument("--b", type=float, default=1.0, help="BM25: how much a longer sentence loses")
+    units = ("symbol", "word")
+    options.add_argument("--query-unit", choices=units, default=usual.query_unit, help="what Lucene searches for")
+    options.add_argument("--score-unit", choices=units, default=usual.score_unit, help="what Eq. 3 compares")
+    options.add_argument("--k1", type=float, default=usual.k1, help="BM25: how much repeats of a symbol count")
+    options.add_argument("--b", type=float, default=usual.b, help="BM25: how much a longer sentence loses")
     options.add_argument("--min-score", type=float, default=0.0, help="leave out pairs with a lower fuzzy score")
     options.add_argument(
         "--exclude",
@@ -68,7 +71,7 @@ def positive(text: str) -> int:
 
 def attach(options: argparse.Namespace) -> None:
     """Attaches a memory to every split that `options` name."""
-    from fairseq_seg.data.search import SearchSettings, open_retriever, retriever_pool
+    from fairseq_seg.data.search import open_retriever, retriever_pool
 
     data = DataBin(options.data, options.source_lang, options.target_lang)
     home = DataBin(options.memory_data, data.source_lang, data.target_lang) if options.memory_data else data
@@ -105,9 +108,7 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
             )
 
 
-def attach_split(
-    data: DataBin, split: str, retriever, search: Callable, memory_print: str, settings, options
-) -> None:
+def attach_split(data: DataBin, split: str, retriever, search: Callable, memory_print: str, settings, options) -> None:
     """Retrieves for every example of a split, or goes on where a stopped run left off, and writes the attached file."""
     from fairseq_seg.data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, write_attached
     from fairseq_seg.retrieval.retriever import OVERFETCH

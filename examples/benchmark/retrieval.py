@@ -77,14 +77,14 @@ def pyserini_search(texts: list[str], queries: list[str], folder: Path, threads:
     indexer.close()
     searcher = java("io.anserini.search.SimpleSearcher")(str(folder))
     searcher.set_analyzer(java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
-    searcher.set_bm25(DEFAULTS.k1, DEFAULTS.b)
+    searcher.set_bm25(SETTINGS.k1, SETTINGS.b)
 
     def search() -> None:
         names, lines = java("java.util.ArrayList")(), java("java.util.ArrayList")()
         for number, query in enumerate(queries):
             names.add(str(number))
             lines.add(query)
-        results = searcher.batch_search(lines, names, DEFAULTS.candidates, threads)
+        results = searcher.batch_search(lines, names, SETTINGS.candidates, threads)
         for result in results.entrySet().toArray():
             [(hit.docid, hit.score) for hit in result.getValue()]
 
@@ -95,10 +95,10 @@ def bm25s_search(texts: list[str], queries: list[str], threads: int) -> Callable
     """The BM25 library bm25s with numba: search alone."""
     import bm25s
 
-    engine = bm25s.BM25(k1=DEFAULTS.k1, b=DEFAULTS.b, backend="numba")
+    engine = bm25s.BM25(k1=SETTINGS.k1, b=SETTINGS.b, backend="numba")
     engine.index([text.split() for text in texts], show_progress=False)
     tokens = [query.split() for query in queries]
-    return lambda: engine.retrieve(tokens, k=DEFAULTS.candidates, n_threads=threads, show_progress=False)
+    return lambda: engine.retrieve(tokens, k=SETTINGS.candidates, n_threads=threads, show_progress=False)
 
 
 def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> float:

@@ -8,24 +8,14 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import NamedTuple
 
 from fairseq_seg.data.attached import fingerprint
 from fairseq_seg.data.databin import DataBin
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
 from fairseq_seg.retrieval.retriever import Memory, Retriever
+from fairseq_seg.retrieval.settings import SearchSettings
 from fairseq_seg.retrieval.unit import Symbols, Words
-
-
-class SearchSettings(NamedTuple):
-    """How pairs are searched and scored; an attached file records them, so that live retrieval finds the same pairs."""
-
-    query_unit: str = "symbol"
-    score_unit: str = "symbol"
-    k1: float = 2.0
-    b: float = 1.0
-    candidates: int = 100
 
 
 def open_retriever(home: DataBin, settings: SearchSettings, exclusion: str = "pair") -> tuple[Retriever, str]:

@@ -1,0 +1,15 @@
+"""The settings of a search and their defaults, in a file that costs a command line nothing to import."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class SearchSettings(NamedTuple):
+    """How pairs are searched and scored; an attached file records them, so that live retrieval finds the same pairs."""
+
+    query_unit: str = "symbol"
+    score_unit: str = "symbol"
+    k1: float = 2.0
+    b: float = 1.0
+    candidates: int = 100

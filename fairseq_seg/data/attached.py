@@ -12,10 +12,9 @@ import numpy as np
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.select import choose
-from fairseq_seg.retrieval.sequences import Sequences
+from fairseq_seg.retrieval.sequences import Sequences, blocks
 
 MAGIC = b"SEGMEM1\n"
-ROW_BLOCK = 4096
 
 
 class AttachedError(SegError):
@@ -42,11 +41,14 @@ def fingerprint(source: Sequence, target: Sequence) -> str:
     """
     digest = blake2b(digest_size=8)
     for side in (source, target):
-        for start in range(0, len(side), ROW_BLOCK):
-            stop = min(start + ROW_BLOCK, len(side))
-            block = Sequences.from_rows(side[row] for row in range(start, stop))
-            digest.update(block.lengths.astype("<u4").tobytes())
-            digest.update(np.concatenate([*block, np.zeros(0, np.int64)]).astype("<u4").tobytes())
+        for rows in blocks(len(side)):
+            if isinstance(side, Sequences):
+                lengths, symbols = side.lengths[rows], side.symbols(rows)
+            else:
+                block = Sequences.from_rows(side[row] for row in range(rows.start, rows.stop))
+                lengths, symbols = block.lengths, block.symbols(slice(None))
+            digest.update(lengths.astype("<u4").tobytes())
+            digest.update(symbols.astype("<u4").tobytes())
         # Closes the side, so that rows cannot move from one side to the other unseen.
         digest.update(f"|{len(side)}|".encode())
     return digest.hexdigest()

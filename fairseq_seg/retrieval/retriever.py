@@ -61,7 +61,8 @@ class Retriever:
         self.query_unit = query_unit
         self.candidates = candidates
         self.score_unit = score_unit
-        self._characters = [score_unit.characters(memory.source[row]) for row in memory.ids]
+        characters = score_unit.characters_of_all(memory.source)
+        self._characters = [characters[row] for row in memory.ids]
         self.keys = memory.pair_keys if exclusion == "pair" else row_keys(memory.source)[memory.ids]
 
     def search(

@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 
 from fairseq_seg.retrieval.fuzzy import as_characters
-from fairseq_seg.retrieval.sequences import UNKNOWN
+from fairseq_seg.retrieval.sequences import UNKNOWN, Sequences, blocks
 
 # One character stands for one symbol or word, and Unicode has no more than this.
 LARGEST_CODE = 0x10FFFF
@@ -25,6 +25,15 @@ class Symbols:
     def characters(self, symbols: np.ndarray) -> str:
         """The sentence as Eq. 3 and Alg. 1 see it: one character a symbol."""
         return as_characters(symbols)
+
+    def characters_of_all(self, sentences: Sequences) -> list[str]:
+        """As `characters` for each sentence, many at once."""
+        found = []
+        for rows in blocks(len(sentences)):
+            characters = as_characters(sentences.symbols(rows))
+            ends = np.cumsum(sentences.lengths[rows]).tolist()
+            found.extend(characters[start:end] for start, end in zip([0, *ends], ends, strict=False))
+        return found
 
 
 class Words:
@@ -58,3 +67,6 @@ class Words:
         if codes and max(codes) > LARGEST_CODE:
             raise OverflowError(f"more than {LARGEST_CODE:,} words cannot be told apart")
         return as_characters(codes)
+
+    def characters_of_all(self, sentences: Sequences) -> list[str]:
+        return [self.characters(symbols) for symbols in sentences]

@@ -194,7 +194,7 @@ def test_wrong_references_are_refused(attached: Path, split: Split, tmp_path: Pa
         (["--system", "NMT", "a", "--system", "NMT", "b"], "Two systems are called NMT"),
         (["--system", "TM", "a"], "Two systems are called TM"),
         (["--baseline", "NMT"], "--baseline NMT is none of the systems: TM."),
-        (["--system", "NMT", "none.pt --memory-k 0"], "The checkpoint none.pt of NMT cannot be read: No such file"),
+        (["--system", "NMT", "none.pt --memory-k 0"], "The checkpoint none.pt cannot be read: No such file"),
         (["--sweep", "two=a.gen"], "--sweep two=a.gen is neither K=OUTPUT"),
         (["--split", "test2"], "has no split 'test2'"),
         (["--html", "no/where.html"], "where.html cannot be written: make its folder first"),
@@ -227,7 +227,7 @@ def test_checkpoints_are_decoded_once(attached: Path, trained: Path, split: Spli
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "report.outputs").iterdir()}
     assert sorted(path.suffix for path in kept) == [".gen", ".gen", ".log", ".log"]
     expected = hypotheses(run_stock("generate", attached, *PLUGIN, *options, "--beam", 5, "--path", checkpoint))
-    [path] = (path for path in kept if path.name.startswith("NMT") and path.suffix == ".gen")
+    [path] = (path for path in kept if "memory-k-0" in path.name and path.suffix == ".gen")
     assert read_output(path, split).lines == [expected[index][0] for index in range(len(split))]
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["systems"][1]["pairs"] == 0 and report["sweep"][0]["pairs"] == 1

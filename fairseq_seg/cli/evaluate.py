@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_seg.cli.explain import write_whole
 from fairseq_seg.errors import SegError
 
 if TYPE_CHECKING:
@@ -119,16 +119,6 @@ def evaluate(options: argparse.Namespace, command: str) -> Report:
         else:
             report.examples = from_outputs(split, ours, theirs)
     return report
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write beside, then rename."""
-    partial = path.with_name(path.name + ".part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def run(options: argparse.Namespace, command: str) -> None:

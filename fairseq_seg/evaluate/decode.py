@@ -17,15 +17,16 @@ PACKAGE = Path(__file__).resolve().parents[1]
 REMOVE = {"sentencepiece": ["--remove-bpe", "sentencepiece"], "@@": ["--remove-bpe"], "none": []}
 
 
-def kept_path(folder: Path, name: str, ending: str, split: Split, checkpoint: Path, options: list[str]) -> Path:
+def kept_path(folder: Path, checkpoint: Path, options: list[str], split: Split, ending: str) -> Path:
     """Where the result of a checkpoint is kept: another checkpoint, split or option has another path."""
     try:
         state = checkpoint.stat()
     except OSError as error:
-        raise SegError(f"The checkpoint {checkpoint} of {name} cannot be read: {error.strerror}.") from None
+        raise SegError(f"The checkpoint {checkpoint} cannot be read: {error.strerror}.") from None
     facts = (checkpoint.resolve(), state.st_size, state.st_mtime_ns, split.name, split.fingerprint, *options)
     digest = blake2b("\n".join(map(str, facts)).encode(), digest_size=4).hexdigest()
-    return folder / f"{re.sub(r'[^0-9A-Za-z]+', '-', name).strip('-')}-{digest}{ending}"
+    readable = re.sub(r"\W+", "-", " ".join([checkpoint.stem, *options]))[:60].strip("-")
+    return folder / f"{readable}-{digest}{ending}"
 
 
 def generate(name: str, checkpoint: Path, options: list[str], split: Split, folder: Path) -> Path:
@@ -33,7 +34,7 @@ def generate(name: str, checkpoint: Path, options: list[str], split: Split, fold
 
     Returns the output of fairseq-generate; its log is beside it, with the ending .log.
     """
-    path = kept_path(folder, name, ".gen", split, checkpoint, options)
+    path = kept_path(folder, checkpoint, options, split, ".gen")
     languages = ["-s", split.source_lang, "-t", split.target_lang]
     plugin = ["--user-dir", str(PACKAGE), "--task", "seg_translation"]
     decoding = ["--path", str(checkpoint), "--gen-subset", split.name, "--beam", "5", "--batch-size", "32"]
@@ -55,7 +56,9 @@ def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: 
     partial, log = path.with_name(path.name + ".part"), path.with_suffix(".log")
     with open(partial, "wb") as output, open(log, "wb") as messages:
         command = [sys.executable, "-m", module, *arguments]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=messages)
+        # Unbuffered, so that the bar moves with every sentence.
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=messages, env=environment)
     try:
         with tqdm(desc=name, total=total, unit=" sentences") as bar, open(partial, "rb") as output:
             before = b"\n"  # the end of what was read, lest a mark be cut in two
@@ -67,7 +70,9 @@ def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: 
                 if ended:
                     break
                 time.sleep(0.2)
-        if process.returncode != 0:
+        if process.returncode < 0:
+            raise SegError(f"{name} could not be translated: signal {-process.returncode} ended it, see {log}.")
+        if process.returncode > 0:
             said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
             reason = said[-1].strip() if said else f"it ended with code {process.returncode}"
             raise SegError(f"{name} could not be translated: {reason}")

@@ -126,7 +126,7 @@ def _example(split: Split, row: int, system: str, ours: str, baseline: str, thei
 def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split, folder: Path) -> Path:
     """Runs seg-explain on some sentences, or finds what it said before."""
     names = [str(row) for row in rows]
-    path = kept_path(folder, "examples", ".jsonl", split, checkpoint, [*options, *names])
+    path = kept_path(folder, checkpoint, [*options, *names], split, ".jsonl")
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         sentences = path.with_suffix(".txt")

@@ -104,9 +104,11 @@ def score_systems(split: Split, systems: list[System], baseline: str) -> Scores:
     moses = BLEU(tokenize="none", force=True, references=tokenized)
     reference_system = next(system for system in systems if system.name == baseline)
     others = [system for system in systems if system is not reference_system]
+    bar = tqdm(desc="scoring", total=len(systems) + 1, unit=" steps")  # the bootstrap, and each system
     tested, bootstrap_signature = paired_bootstrap(reference_system, others, split.references)
+    bar.update()
     scored = []
-    for system in tqdm(systems, desc="scoring", unit=" systems"):
+    for system in systems:
         bins = [bleu_by_bin(run.lines, split.references, split.bins)[0] for run in system.runs]
         runs = [run.lines for run in system.runs]
         ci, p_value = tested[system.name]
@@ -118,14 +120,14 @@ def score_systems(split: Split, systems: list[System], baseline: str) -> Scores:
                 bleu_ci=ci,
                 p_value=p_value,
                 chrf=[chrf.corpus_score(lines, None).score for lines in runs],
-                moses_bleu=[
-                    moses.corpus_score(moses_tokenize(lines, split.target_lang), None).score for lines in runs
-                ],
+                moses_bleu=[moses.corpus_score(moses_tokenize(lines, split.target_lang), None).score for lines in runs],
                 pairs=_mean([run.pairs for run in system.runs]),
                 speed=_mean([run.speed for run in system.runs]),
                 bin_bleu={bin: float(np.mean([bleu[bin] for bleu in bins])) for bin in bins[0] if bin != "all"},
             )
         )
+        bar.update()
+    bar.close()
     signatures = {
         "BLEU": bootstrap_signature,
         "chrF": str(chrf.get_signature()),

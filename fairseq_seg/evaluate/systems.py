@@ -41,9 +41,7 @@ def read_run(name: str, text: str, split: Split, folder: Path, more: list[str] |
 def read_sweep(texts: list[str], split: Split, folder: Path) -> list[System]:
     """One model with several numbers of pairs: `1=k1.gen 2=k2.gen adaptive=a.gen`, or one checkpoint for all."""
     if len(texts) == 1 and parse_checkpoint(texts[0]) is not None:
-        return [
-            System(k, [read_run(f"sweep K={k}", texts[0], split, folder, options)]) for k, options in SWEEP.items()
-        ]
+        return [System(k, [read_run(f"sweep K={k}", texts[0], split, folder, options)]) for k, options in SWEEP.items()]
     points = []
     for text in texts:
         k, equals, path = text.partition("=")

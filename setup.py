@@ -44,6 +44,8 @@ setup(
             "seg-stats = fairseq_seg_preprocess.stats:main",
             "seg-average = fairseq_seg.cli.average:main",
             "seg-memory = fairseq_seg.cli.memory:main",
+            "seg-explain = fairseq_seg.cli.explain:main",
+            "seg-evaluate = fairseq_seg.cli.evaluate:main",
         ]
     },
 )

@@ -17,10 +17,9 @@ SMALLER = {
 }
 
 
-def test_the_commands_for_ones_own_corpus(tmp_path: Path) -> None:
+def test_the_commands_for_ones_own_corpus_and_memory(tmp_path: Path) -> None:
     text = ROOT.joinpath("README.md").read_text(encoding="utf-8")
-    section = text.split("## Your own corpus")[1].split("\n## ")[0]
-    script = "\n".join(re.findall(r"```bash\n(.*?)```", section, re.DOTALL))
+    script = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
     for full, small in SMALLER.items():
         assert full in script
         script = script.replace(full, small)
@@ -40,4 +39,5 @@ def test_the_commands_for_ones_own_corpus(tmp_path: Path) -> None:
     references = tmp_path.joinpath("corpus/test.fr").read_text(encoding="utf-8").splitlines()
     assert len(tmp_path.joinpath("test.fr").read_text(encoding="utf-8").splitlines()) == len(references)
     assert '"signature": "nrefs:1' in done.stdout
-    assert re.search(r"^D-0\t", done.stdout, re.MULTILINE)
+    assert len(re.findall(r"^D-0\t", done.stdout, re.MULTILINE)) == 2
+    assert "Voici une phrase." in done.stdout  # found again in the memory

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The demo's translator on a document that it never saw, with no memory, a frozen one, and one that grows.
+#
+#   make demo && examples/growing_memory/run.sh          ten minutes on a CPU, after the demo
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+demo=examples/demo/output/libreoffice-help
+work=examples/growing_memory/output
+pages=${1:-schart/} # the help of LibreOffice's charts
+if [ ! -e "$demo/seg/checkpoint_best.pt" ]; then
+  echo "The demo's translator is not there: run make demo first." >&2
+  exit 1
+fi
+[ -x .venv/bin/python ] && PATH=$PWD/.venv/bin:$PATH
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+
+[ -e "$work/document/document.fr" ] ||
+  python examples/growing_memory/document.py "$pages" "$work/document" --seen "$demo"/text/{train,dev}.en
+python examples/growing_memory/translate.py "$work/document" "$work" --data-bin "$demo/data-bin" \
+  --path "$demo/seg/checkpoint_best.pt" --spm-source "$demo/subword.en.model" --spm-target "$demo/subword.fr.model"

@@ -296,6 +296,18 @@ class SegTranslationTask(TranslationTask):
         return result
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """fairseq's search, or what a memory holds for the very sentence where --memory-exact copy asks for that."""
+        if not self.exact:
+            return self.search(generator, models, sample, prefix_tokens, constraints)
+        targets = [self.exact.get(symbols) for symbols in source_symbols(sample)]
+        hypotheses = [[] if target is None else [as_hypothesis(target)] for target in targets]
+        if not all(hypotheses):
+            searched = self.search(generator, models, sample, prefix_tokens, constraints)
+            hypotheses = [exact or beam for exact, beam in zip(hypotheses, searched, strict=True)]
+        return hypotheses
+
+    def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
+        """fairseq's finished hypotheses, with the memory of typed sentences and in the form that its options need."""
         if self.typed is not None and "memory" not in sample["net_input"]:
             sample = self.with_typed_memory(sample)
         # Without "id": fairseq's diverse beam search takes it for a row of the batch.
@@ -309,10 +321,6 @@ class SegTranslationTask(TranslationTask):
             # For --replace-unk, where fairseq leaves this empty: the source position that each symbol looked at most.
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
-        if self.exact:
-            for row, symbols in enumerate(source_symbols(sample)):
-                if symbols in self.exact:
-                    hypotheses[row] = [as_hypothesis(self.exact[symbols].to(sample["net_input"]["src_tokens"].device))]
         return hypotheses
 
 

@@ -177,12 +177,19 @@ def test_a_pair_that_another_process_adds_is_used_for_the_next_sentence(corpus, 
     memory = make_memory(tmp_path / "growing.mem", data_bin, corpus.train[:20])
     sentence, other = corpus.test[0].source, corpus.test[1].source
     options = [*decoding, "--memory", memory, "--memory-exact", "copy"]
+
+    def change(*arguments: object) -> str:
+        command = [sys.executable, "-m", "fairseq_seg.cli.memory", *map(str, arguments)]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    change("rebuild", memory)
+    log = tmp_path / "log"
     process = subprocess.Popen(
         [Path(sys.executable).with_name("fairseq-interactive"), data_bin, *map(str, options)],
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=log.open("w"),
         text=True,
     )
 
@@ -193,10 +200,6 @@ def test_a_pair_that_another_process_adds_is_used_for_the_next_sentence(corpus, 
             if output.startswith("H-"):
                 return output.rstrip("\n").split("\t")[2]
         raise AssertionError("fairseq-interactive ended")
-
-    def change(*arguments: object) -> str:
-        command = [sys.executable, "-m", "fairseq_seg.cli.memory", *map(str, arguments)]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
     try:
         before = translate(sentence)
@@ -215,6 +218,8 @@ def test_a_pair_that_another_process_adds_is_used_for_the_next_sentence(corpus, 
         process.stdin.close()
         process.kill()
         process.wait()
+    # One line a sentence about its retrieval, and nothing of what the bridge to Java has to tell.
+    assert log.read_text().count("retrieval: 1 sentences in ") == 7 and "kivy" not in log.read_text()
 
 
 def test_training_refuses_what_is_for_translation(data_bin, copy):

@@ -7,6 +7,7 @@ and hands the hits over one by one, which costs more than the search itself.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -73,6 +74,8 @@ def has_jvm(home: Path) -> bool:
 def start_java() -> tuple[Callable, Callable]:
     """Starts the Java virtual machine, once a process; returns the functions that look up a class and cast a type."""
     os.environ["JAVA_HOME"] = find_java_home()
+    # The bridge to Java tells of every method that it sees, thousands of lines, where a command logs as much as it can.
+    logging.getLogger("kivy").setLevel(logging.WARNING)
     try:
         import jnius_config
 

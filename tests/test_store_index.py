@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -128,9 +129,13 @@ def test_an_index_is_removed_when_no_reader_has_it_open(memory: TranslationMemor
     assert [folder.name for folder in index_folders(memory.path)] == ["index.4"]
 
 
-def test_an_index_of_another_format_is_as_good_as_none(memory: TranslationMemory):
-    folder = make_index(memory, wait=True)
-    (folder / "lucene" / "identity.json").write_text('{"format": 0}')
+@pytest.mark.parametrize("change", ['"format": 0', '"symbols": "other"', '"revision": 99'])
+def test_an_index_that_does_not_fit_is_as_good_as_none(memory: TranslationMemory, change: str):
+    """Of an older version of the program, of other symbols, or of a memory that an older copy was put in place of."""
+    file = make_index(memory, wait=True) / "lucene" / "identity.json"
+    name = change.split(":")[0]
+    file.write_text(re.sub(rf'{name}: ("[^"]*"|\d+)', change, file.read_text()))
+    assert change in file.read_text()
     search = open_search(memory)
     assert len(search._fresh) == 100 and found(search, memory) == brute_force(memory)
 

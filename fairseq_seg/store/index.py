@@ -179,13 +179,15 @@ def index_folders(path: Path) -> list[Path]:
 
 
 def open_index(folder: Path, memory: TranslationMemory, settings: SearchSettings) -> OpenIndex | None:
-    """Opens an index; None where it was removed meanwhile, or is of other symbols or of an older format."""
+    """Opens an index; None where it was removed meanwhile, is of an older format or of other symbols, or is newer than
+    the memory, which then is an older copy that was put back."""
     try:
         lock = os.open(folder / "ids.npy", os.O_RDONLY)
     except OSError:
         return None
     identity = index_identity(folder / "lucene") if lock_file(lock, fcntl.LOCK_SH) else None
-    if identity is None or identity["symbols"] != memory.symbols_fingerprint:
+    fits = identity and identity["symbols"] == memory.symbols_fingerprint and identity["revision"] <= memory.revision
+    if not fits:
         os.close(lock)
         return None
     return OpenIndex(folder, lock, identity, settings)

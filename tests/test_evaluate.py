@@ -21,7 +21,9 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate import systems
 from fairseq_seg.evaluate.curves import read_curve
 from fairseq_seg.evaluate.examples import choose, from_explanations, locate
+from fairseq_seg.evaluate.figures import DARK, LIGHT, drawings, render
 from fairseq_seg.evaluate.outputs import Output, System, read_output
+from fairseq_seg.evaluate.report import Report
 from fairseq_seg.evaluate.scores import moses_tokenize, paired_bootstrap, score_systems
 from fairseq_seg.evaluate.split import Split, load_split
 from fairseq_seg.evaluate.table import headline
@@ -63,7 +65,7 @@ def generated(sources: list[str], translations: list[str]) -> list[str]:
     for index in random.Random(2).sample(range(len(sources)), len(sources)):
         lines += [f"S-{index}\t{sources[index]}", f"T-{index}\tnot looked at"]
         for score, text in ((-0.1, translations[index]), (-0.2, "second best")):
-            lines += [f"H-{index}\t{score}\t{text}", f"D-{index}\t{score}\t{text}", f"P-{index}\t-0.1"]
+            lines += [f"H-{index}\t{score}\t{text} tokenized", f"D-{index}\t{score}\t{text}", f"P-{index}\t-0.1"]
     return lines
 
 
@@ -295,6 +297,40 @@ def test_repeated_sources_are_located_in_order(split: Split):
     assert locate(["a  b", "a b", "c"], other, "x") == [0, 2, 1]
     with pytest.raises(SegError, match="x explains a sentence that test does not have: 'd'"):
         locate(["d"], other, "x")
+
+
+def test_figures_with_and_without_empty_bins(split: Split, guesses: list[str]):
+    """Sentences without any pair and exact matches have their own places; the same report gives the same file."""
+    best = split.best.copy()
+    best[:3], best[3:5] = -1, 1
+    for scores, places in ((split.best, {b"none": False, b"= 1": False}), (best, {b"none": True, b"= 1": True})):
+        given = Split(**(vars(split) | {"best": scores}))
+        systems = [System("TM", [Output(split.pair_targets)]), System("NMT", [Output(guesses)])]
+        systems.append(System("SEG", [Output(split.references)]))
+        report = Report(given, score_systems(given, systems, "NMT"), [], [], [], "")
+        drawn = {drawing.name: drawing for drawing in drawings(report)}
+        assert drawn.keys() == {"bins-bleu", "bins-gain"}
+        for drawing in drawn.values():
+            picture = render(drawing, LIGHT, "svg")
+            assert picture == render(drawing, LIGHT, "svg") != render(drawing, DARK, "svg")
+            # matplotlib notes every text in a comment.
+            assert {place: b"<!-- %s -->" % place in picture for place in places} == places
+            assert b"<!-- SEG -->" in picture and (b"<!-- TM -->" in picture) == (drawing.name == "bins-bleu")
+
+
+def test_page_of_tm_alone(attached: Path, tmp_path: Path):
+    run(attached, "--html", tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "TM" in page.texts["th"] and len(page.all("img")) == 1 and not page.all("article")
+
+
+def test_page_without_gates(attached: Path, guesses: list[str], tmp_path: Path, corpus: Corpus):
+    """Outputs alone give examples too, with the best pair beside them."""
+    files = [write(tmp_path / "a", guesses), write(tmp_path / "b", [pair.target for pair in corpus.test])]
+    run(attached, "--system", "NMT", files[0], "--system", "SEG", files[1], "--html", tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert len(page.all("article")) == 20 and page.texts["abbr"][:6] == ["S", "RS", "RT", "A", "B", "T"]
+    assert "gate" not in {button["data-key"] for button in page.all("button")}
 
 
 class Page(HTMLParser):

@@ -46,7 +46,8 @@ def generate(name: str, checkpoint: Path, options: list[str], split: Split, fold
 def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: int, name: str) -> None:
     """Runs a command whose standard output becomes `path`, whole or not at all, unless that is there already.
 
-    The progress bar counts `mark` in the output; a command that fails is quoted by the last line of its log.
+    The progress bar counts `mark`, which begins with a line feed, in the output; of a command that fails, the last line
+    of its log is quoted.
     """
     from tqdm import tqdm
 
@@ -66,7 +67,7 @@ def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: 
                 ended = process.poll() is not None
                 read = before + output.read()
                 bar.update(read.count(mark))
-                before = read[-(len(mark) - 1) :] if len(mark) > 1 else b""
+                before = read[-(len(mark) - 1) :]
                 if ended:
                     break
                 time.sleep(0.2)

@@ -137,7 +137,7 @@ def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split,
             "fairseq_seg.cli.explain",
             [str(split.data), *languages, *given, *options],
             path,
-            b"\n",
+            b'\n{"source"',
             len(rows),
             "examples",
         )

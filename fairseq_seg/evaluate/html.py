@@ -24,16 +24,17 @@ h2.part { font-size: 1.15rem; color: var(--text); margin: 2.5rem 0 .5rem; line-h
 .tiles b { display: block; font-size: 1.7rem; line-height: 1.25; font-weight: 650; color: var(--text);
   font-variant-numeric: tabular-nums }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem .8rem;
-  overflow-x: auto }
-.card table { width: 100%; margin: 0 }
-.card th, .card td { padding: .34rem .55rem; text-align: right; border-bottom: 1px solid var(--line) }
+  overflow-x: auto; overflow-wrap: normal }
+.card table { width: 100%; margin: 0; font-size: .95rem }
+.card thead th { white-space: normal; vertical-align: bottom; line-height: 1.3 }
+.card th, .card td { padding: .34rem .5rem; text-align: right; border-bottom: 1px solid var(--line) }
 .card tbody tr:last-child > * { border-bottom: 0 }
 .card th:first-child { text-align: left; position: sticky; left: -1rem; background: var(--card); font-weight: 600;
   padding-left: .2rem }
 .card td:last-child, .card th:last-child { text-align: right }
 .card td.best { font-weight: 700 }
 .card tr.base > * { color: var(--quiet) }
-.card svg { float: left; width: 6rem; height: .6rem; margin: .5em .7rem 0 0 }
+.card svg { display: block; width: 4.5rem; height: .6rem }
 .card rect { fill: var(--accent) }
 .card .base rect { fill: var(--quiet) }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1rem }
@@ -60,14 +61,15 @@ button:focus-visible { outline: .14rem solid var(--mark) }
   .made dl { grid-template-columns: 1fr }
   .tiles { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem }
   .tiles b { font-size: 1.4rem }
-  .card { padding: .3rem .7rem .4rem; font-size: .82rem }
-  .card svg { display: none }
+  .card { padding: .3rem .7rem .4rem }
+  .card table { font-size: .82rem }
+  .card .bar { display: none }
   .card th, .card td { padding: .34rem .4rem }
   .card th:first-child { left: -.7rem; white-space: normal; min-width: 5.5rem; line-height: 1.3 }
   figure { padding: .6rem .4rem }
 }
-@media print { h2.part { break-after: avoid } figure, .card { break-inside: avoid } .sort { display: none }
-  .card, .tiles b { font-size: 9pt } }
+@media print { h2.part { break-after: avoid } figure, .card, #list > div { break-inside: avoid } .sort { display: none }
+  .card table { font-size: 8.5pt } }
 """
 )
 
@@ -142,21 +144,24 @@ def _tiles(report: Report) -> str:
 
 
 def _table(table: Table, baseline: str | None = None, bar: int | None = None) -> str:
-    """A table, the row of the baseline in grey; the column `bar` is also drawn as bars."""
-    heads = "".join(f"<th scope=col>{escape(head)}</th>" for head in table.heads)
+    """A table, the row of the baseline in grey; the column `bar` (0 to 100) is also drawn as bars."""
+    heads = [f"<th scope=col>{escape(head)}</th>" for head in table.heads]
+    if bar is not None:
+        heads.insert(1, "<td class=bar></td>")
     rows = []
     for number, row in enumerate(table.rows):
         cells = [f"<th scope=row>{escape(row[0])}</th>"]
+        if bar is not None:
+            shape = f'<rect width="{float(row[bar]):.1f}" height="8"/>'
+            cells.append(f'<td class=bar><svg viewBox="0 0 100 8" preserveAspectRatio="none">{shape}</svg></td>')
         for place, cell in enumerate(row[1:], 1):
             mark = " class=best" if place in table.best.get(number, ()) else ""
-            drawn = ""
-            if place == bar:
-                shape = f'<rect width="{float(cell):.1f}" height="8" rx="1.5"/>'
-                drawn = f'<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{shape}</svg>'
-            cells.append(f"<td{mark}>{drawn}{escape(cell)}</td>")
+            cells.append(f"<td{mark}>{escape(cell)}</td>")
         kind = " class=base" if row[0] == baseline else ""
         rows.append(f"<tr{kind}>{''.join(cells)}</tr>")
-    return f"<div class=card><table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return (
+        f"<div class=card><table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
 
 
 def _legend(report: Report) -> str:

@@ -17,6 +17,7 @@ from ..modules.cgru import Annotations, ConditionalGRU, Readout
 from ..modules.encoder import BiGRU, padding_mask
 from ..modules.fusion import deep_fusion, mixture_log_probs
 from ..modules.memory import KeyValueMemory, Memory, MemoryRead
+from ..tasks import seg_translation  # noqa: F401, registers the task: `from_pretrained` asks for it
 
 logger = logging.getLogger(__name__)
 

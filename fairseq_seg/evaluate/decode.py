@@ -66,7 +66,8 @@ def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: 
             while True:
                 ended = process.poll() is not None
                 read = before + output.read()
-                bar.update(read.count(mark))
+                if found := read.count(mark):
+                    bar.update(found)
                 before = read[-(len(mark) - 1) :]
                 if ended:
                     break

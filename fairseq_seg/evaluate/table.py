@@ -10,6 +10,7 @@ from .best_pair import BINS
 from .scores import Scores, SystemScores
 
 NOTHING = "–"
+INTERVAL = "±\N{NO-BREAK SPACE}95\N{NO-BREAK SPACE}%"
 
 
 @dataclass
@@ -49,7 +50,17 @@ def headline(scores: Scores) -> Table:
     """One row a system."""
     baseline = scores.system(scores.baseline)
     several = any(len(system.bleu) > 1 for system in scores.systems)
-    heads = ["system", "BLEU", "± 95 %", f"− {scores.baseline}", "p", "chrF", "BLEU Moses", "pairs", "sent./s"]
+    heads = [
+        "system",
+        "BLEU",
+        INTERVAL,
+        f"−\N{NO-BREAK SPACE}{scores.baseline}",
+        "p",
+        "chrF",
+        "BLEU Moses",
+        "pairs",
+        "sent./s",
+    ]
     heads += ["runs"] if several else []
     rows = []
     for system in scores.systems:
@@ -113,4 +124,4 @@ def by_pairs(points: list[SystemScores]) -> Table:
         for point in points
     ]
     best = {int(np.argmax([point.mean_bleu for point in points])): {1}} if points else {}
-    return Table(["K", "BLEU", "± 95 %", "chrF", "pairs", "sent./s"], rows, best)
+    return Table(["K", "BLEU", INTERVAL, "chrF", "pairs", "sent./s"], rows, best)

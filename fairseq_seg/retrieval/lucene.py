@@ -14,7 +14,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,24 +23,20 @@ from fairseq_seg.errors import SegError
 
 FIELD = "symbols"
 # To be raised when the files of an index, or what they mean, change.
-FORMAT = 3
+FORMAT = 2
 # The index is memory-mapped, outside the heap: a small heap is enough whatever the corpus.
 HEAP = "512m"
 # Lucene buffers this much before it writes a segment.
 BUFFER_MB = 64.0
 # Segments hold texts of similar length: up to the first number of symbols, and then up to so many times as many.
 SHORTEST_SEGMENT = 8
-SEGMENT_GROWTH = 2.5
+SEGMENT_GROWTH = 1.25
 # Texts are searched whose length is at least this share of the query's, or the other way round.
 LENGTH_RATIO = 0.5
-# The rarest terms of a query are searched for, so many at least, and more until the texts that hold them would come
-# to this share of all: frequent terms take most of the time and tell least.
-FEWEST_TERMS = 6
-TEXTS_SHARE = 0.2
-# How many texts hold a term is estimated from about so many texts, spread evenly; terms in fewer than this share of
-# them count as found nowhere. Both keep the counts small, whatever the corpus.
-COUNTED_TEXTS = 50_000
-RARE_SHARE = 0.001
+# Symbols in more than this share of the texts are not searched for when a query has enough others: they take most of
+# the time and tell least.
+FREQUENT_SHARE = 0.15
+ENOUGH_SYMBOLS = 12
 # Finds the document numbers in the JSON form of Lucene's TopDocs.
 DOCUMENT = re.compile(r'"doc":(\d+)')
 
@@ -96,15 +91,6 @@ def start_java() -> tuple[Callable, Callable]:
     return autoclass, cast
 
 
-def search_terms(symbols: list[str]) -> list[str]:
-    """The terms that a text is indexed by: its symbols, and each two neighbours as one.
-
-    Neighbours are rarer than symbols, so quicker to look up, and know of the order, as the fuzzy score does. No symbol
-    has a + in it: symbols are numbers, and words are numbers joined by _.
-    """
-    return symbols + [f"{left}+{right}" for left, right in pairwise(symbols)]
-
-
 def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
     """Indexes texts of whitespace-separated symbols.
 
@@ -119,13 +105,10 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
         lengths = np.array([len(text.split()) for text in texts], dtype=np.int32)
         order = np.argsort(lengths, kind="stable").astype(np.int32)
         write_documents(partial, texts, order, lengths)
-        common = count_common_terms(texts[:: max(1, len(texts) // COUNTED_TEXTS)])
+        found_in = Counter(symbol for text in texts for symbol in set(text.split()))
+        frequent = sorted(symbol for symbol, count in found_in.items() if count > FREQUENT_SHARE * len(texts))
         np.savez(
-            partial / "documents.npz",
-            numbers=order,
-            lengths=lengths[order],
-            common=np.array(list(common), dtype=str),
-            shares=np.array(list(common.values()), dtype=np.float64),
+            partial / "documents.npz", numbers=order, lengths=lengths[order], frequent=np.array(frequent, dtype=str)
         )
         description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
         (partial / "identity.json").write_text(description + "\n", encoding="utf-8")
@@ -135,12 +118,6 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
         raise SegError(f"Lucene could not write its index to {folder}: {first_line(error)}.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def count_common_terms(texts: list[str]) -> dict[str, float]:
-    """The share of the texts that hold a term, for the terms that are not rare."""
-    counts = Counter(term for text in texts for term in set(search_terms(text.split())))
-    return {term: n / len(texts) for term, n in sorted(counts.items()) if n > RARE_SHARE * len(texts)}
 
 
 def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: np.ndarray) -> None:
@@ -172,7 +149,7 @@ def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: 
             if lengths[number] > longest_of_segment:
                 writer.flush()
                 longest_of_segment = max(longest_of_segment * SEGMENT_GROWTH, lengths[number])
-            field.setStringValue(" ".join(search_terms(texts[number].split())))
+            field.setStringValue(texts[number])
             writer.addDocument(document)
         writer.close()
     except BaseException:
@@ -224,7 +201,7 @@ class LuceneIndex:
         java, cast = start_java()
         with np.load(folder / "documents.npz") as documents:
             self._numbers, lengths = documents["numbers"], documents["lengths"]
-            self._shares = dict(zip(documents["common"].tolist(), documents["shares"].tolist(), strict=True))
+            self._frequent = set(documents["frequent"].tolist())
         reader = java("org.apache.lucene.index.DirectoryReader").open(open_directory(java, folder))
         leaves = [reader.leaves().get(leaf) for leaf in range(reader.leaves().size())]
         self._readers = [leaf.reader() for leaf in leaves]
@@ -238,36 +215,27 @@ class LuceneIndex:
         self._queries = java("org.apache.lucene.util.QueryBuilder")(analyzer)
         self._json = java("com.fasterxml.jackson.databind.ObjectMapper")()
         version = java("org.apache.lucene.util.Version").LATEST.toString()
-        self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|texts:{TEXTS_SHARE:g}"
+        self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|frequent:{FREQUENT_SHARE:g}"
 
     def search(self, text: str, count: int) -> np.ndarray:
         """Returns the numbers of up to ``count`` texts, best first."""
         symbols = text.split()
         if not symbols:
             return np.zeros(0, dtype=np.int64)
-        terms = search_terms(symbols)
-        rare = self._rarest(terms)
+        rare = [symbol for symbol in symbols if symbol not in self._frequent]
         first = int(np.searchsorted(self._longest, len(symbols) * LENGTH_RATIO))
         last = int(np.searchsorted(self._shortest, len(symbols) / LENGTH_RATIO, side="right"))
         # The quick way first; the others where it does not find enough, as in a small memory.
-        ways = [(rare, first, last), (terms, first, last), (terms, 0, len(self._readers))]
+        ways = [(text, first, last), (text, 0, len(self._readers))]
+        if len(set(rare)) >= ENOUGH_SYMBOLS:
+            ways.insert(0, (" ".join(rare), first, last))
         found = np.zeros(0, dtype=np.int64)
-        for wanted, start, stop in ways:
+        for words, start, stop in ways:
             if len(found) < count:
-                query = self._queries.createBooleanQuery(FIELD, " ".join(wanted))
+                query = self._queries.createBooleanQuery(FIELD, words)
                 hits = self._search_segments(query, start, stop, count)
                 found = np.concatenate([found, hits[~np.isin(hits, found)]])[:count]
         return found
-
-    def _rarest(self, terms: list[str]) -> list[str]:
-        """The terms worth searching for first, as often as the query has them."""
-        budget, chosen = TEXTS_SHARE, set()
-        for term in sorted(set(terms), key=lambda term: (self._shares.get(term, 0.0), term)):
-            budget -= self._shares.get(term, 0.0)
-            if budget < 0 and len(chosen) >= FEWEST_TERMS:
-                break
-            chosen.add(term)
-        return [term for term in terms if term in chosen]
 
     def _search_segments(self, query, first: int, last: int, count: int) -> np.ndarray:
         """Searches the segments from ``first`` up to, not including, ``last``."""

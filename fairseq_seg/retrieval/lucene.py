@@ -23,20 +23,22 @@ from fairseq_seg.errors import SegError
 
 FIELD = "symbols"
 # To be raised when the files of an index, or what they mean, change.
-FORMAT = 2
+FORMAT = 5
 # The index is memory-mapped, outside the heap: a small heap is enough whatever the corpus.
 HEAP = "512m"
 # Lucene buffers this much before it writes a segment.
 BUFFER_MB = 64.0
 # Segments hold texts of similar length: up to the first number of symbols, and then up to so many times as many.
 SHORTEST_SEGMENT = 8
-SEGMENT_GROWTH = 1.25
+SEGMENT_GROWTH = 1.6
 # Texts are searched whose length is at least this share of the query's, or the other way round.
 LENGTH_RATIO = 0.5
-# Symbols in more than this share of the texts are not searched for when a query has enough others: they take most of
-# the time and tell least.
-FREQUENT_SHARE = 0.15
-ENOUGH_SYMBOLS = 12
+# The rarest symbols of a query are searched for, so many at least, and more until the texts that hold them would come
+# to this share of all: frequent symbols take most of the time and tell least.
+FEWEST_SYMBOLS = 8
+TEXTS_SHARE = 0.3
+# Symbols in fewer than this share of the texts count as found nowhere: it keeps the table of shares small.
+RARE_SHARE = 0.001
 # Finds the document numbers in the JSON form of Lucene's TopDocs.
 DOCUMENT = re.compile(r'"doc":(\d+)')
 
@@ -106,9 +108,13 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
         order = np.argsort(lengths, kind="stable").astype(np.int32)
         write_documents(partial, texts, order, lengths)
         found_in = Counter(symbol for text in texts for symbol in set(text.split()))
-        frequent = sorted(symbol for symbol, count in found_in.items() if count > FREQUENT_SHARE * len(texts))
+        common = sorted(symbol for symbol, count in found_in.items() if count > RARE_SHARE * len(texts))
         np.savez(
-            partial / "documents.npz", numbers=order, lengths=lengths[order], frequent=np.array(frequent, dtype=str)
+            partial / "documents.npz",
+            numbers=order,
+            lengths=lengths[order],
+            common=np.array(common, dtype=str),
+            shares=np.array([found_in[symbol] / len(texts) for symbol in common]),
         )
         description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
         (partial / "identity.json").write_text(description + "\n", encoding="utf-8")
@@ -201,7 +207,7 @@ class LuceneIndex:
         java, cast = start_java()
         with np.load(folder / "documents.npz") as documents:
             self._numbers, lengths = documents["numbers"], documents["lengths"]
-            self._frequent = set(documents["frequent"].tolist())
+            self._shares = dict(zip(documents["common"].tolist(), documents["shares"].tolist(), strict=True))
         reader = java("org.apache.lucene.index.DirectoryReader").open(open_directory(java, folder))
         leaves = [reader.leaves().get(leaf) for leaf in range(reader.leaves().size())]
         self._readers = [leaf.reader() for leaf in leaves]
@@ -215,20 +221,17 @@ class LuceneIndex:
         self._queries = java("org.apache.lucene.util.QueryBuilder")(analyzer)
         self._json = java("com.fasterxml.jackson.databind.ObjectMapper")()
         version = java("org.apache.lucene.util.Version").LATEST.toString()
-        self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|frequent:{FREQUENT_SHARE:g}"
+        self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|texts:{TEXTS_SHARE:g}"
 
     def search(self, text: str, count: int) -> np.ndarray:
         """Returns the numbers of up to ``count`` texts, best first."""
         symbols = text.split()
         if not symbols:
             return np.zeros(0, dtype=np.int64)
-        rare = [symbol for symbol in symbols if symbol not in self._frequent]
         first = int(np.searchsorted(self._longest, len(symbols) * LENGTH_RATIO))
         last = int(np.searchsorted(self._shortest, len(symbols) / LENGTH_RATIO, side="right"))
         # The quick way first; the others where it does not find enough, as in a small memory.
-        ways = [(text, first, last), (text, 0, len(self._readers))]
-        if len(set(rare)) >= ENOUGH_SYMBOLS:
-            ways.insert(0, (" ".join(rare), first, last))
+        ways = [(" ".join(self._rarest(symbols)), first, last), (text, first, last), (text, 0, len(self._readers))]
         found = np.zeros(0, dtype=np.int64)
         for words, start, stop in ways:
             if len(found) < count:
@@ -236,6 +239,16 @@ class LuceneIndex:
                 hits = self._search_segments(query, start, stop, count)
                 found = np.concatenate([found, hits[~np.isin(hits, found)]])[:count]
         return found
+
+    def _rarest(self, symbols: list[str]) -> list[str]:
+        """The symbols worth searching for first, as often as the query has them."""
+        left, chosen = TEXTS_SHARE, set()
+        for symbol in sorted(set(symbols), key=lambda symbol: (self._shares.get(symbol, 0.0), symbol)):
+            left -= self._shares.get(symbol, 0.0)
+            if left < 0 and len(chosen) >= FEWEST_SYMBOLS:
+                break
+            chosen.add(symbol)
+        return [symbol for symbol in symbols if symbol in chosen]
 
     def _search_segments(self, query, first: int, last: int, count: int) -> np.ndarray:
         """Searches the segments from ``first`` up to, not including, ``last``."""

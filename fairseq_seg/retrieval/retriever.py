@@ -14,7 +14,7 @@ from fairseq_seg.retrieval.unit import Symbols, Words
 
 # The engine is asked for so many times the candidates, and the fuzzy score decides which of them stay: in a repetitive
 # corpus hundreds of sentences look alike to BM25, and comparing one more costs a thousandth of the search.
-OVERFETCH = 4
+OVERFETCH = 3
 
 
 class Engine(Protocol):

@@ -33,6 +33,7 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
+        "evaluate": ["matplotlib", "sacremoses"],
         "formats": ["polib"],
         "bench": ["bm25s", "numba"],
         "dev": ["pytest", "ruff"],

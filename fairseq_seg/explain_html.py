@@ -119,12 +119,14 @@ for (const kind of ["pointerover", "focusin", "click"]) document.addEventListene
 """
 
 
-def _hash(text: str) -> str:
+def csp_hash(text: str) -> str:
+    """What names a style or script of the page in its policy: nothing else is applied or run."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 POLICY = (
-    f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}; base-uri 'none'; form-action 'none'"
+    f"default-src 'none'; style-src {csp_hash(STYLE)}; script-src {csp_hash(SCRIPT)}; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 
@@ -198,27 +200,29 @@ def _table(explanation: Explanation) -> str:
     )
 
 
-def _row(label: str, content: str, kind: str = "", number: int | None = None) -> str:
+def row(label: str, content: str, kind: str = "", number: int | None = None) -> str:
+    """One labelled line of a sentence's figure."""
     name = label if number is None else f"{label}{number}"
     return (
         f'<dt class="{kind}"><abbr title="{LEGEND[label]}">{name}</abbr></dt><dd class="{kind}" dir=auto>{content}</dd>'
     )
 
 
-def _article(explanation: Explanation, number: int) -> str:
+def article(explanation: Explanation, number: int) -> str:
+    """The figure of one sentence, in the manner of the paper."""
     anchor = f"s{number}"
-    rows = [_row("S", escape(explanation.source))]
+    rows = [row("S", escape(explanation.source))]
     for rank, pair in enumerate(explanation.pairs):
         origin = f"<span class=origin>{escape(pair.origin)} · score {pair.score:.2f}</span>"
         shown = rank + 1 if len(explanation.pairs) > 1 else None
-        rows.append(_row("RS", origin + escape(pair.source), "pair", shown))
-        rows.append(_row("RT", _retrieved_target(explanation, rank, anchor), "", shown))
-    rows.append(_row("A", _translation(explanation, anchor), "ours"))
+        rows.append(row("RS", origin + escape(pair.source), "pair", shown))
+        rows.append(row("RT", _retrieved_target(explanation, rank, anchor), "", shown))
+    rows.append(row("A", _translation(explanation, anchor), "ours"))
     if explanation.baseline is not None:
         system = f"<span class=origin>{escape(explanation.baseline.system)}</span>"
-        rows.append(_row("B", system + escape(explanation.baseline.translation), "after"))
+        rows.append(row("B", system + escape(explanation.baseline.translation), "after"))
     if explanation.reference is not None:
-        rows.append(_row("T", escape(explanation.reference), "after"))
+        rows.append(row("T", escape(explanation.reference), "after"))
     note = ""
     if explanation.exact:
         note = "An exact match: A is its target as it stands; the figures are what the model would have made of it."
@@ -234,7 +238,7 @@ def _article(explanation: Explanation, number: int) -> str:
 
 def render(explanations: Iterable[Explanation], title: str) -> str:
     """The page."""
-    articles = [_article(explanation, number) for number, explanation in enumerate(explanations, 1)]
+    articles = [article(explanation, number) for number, explanation in enumerate(explanations, 1)]
     labels = "".join(f"<li><b>{label}</b> {meaning}</li>" for label, meaning in LEGEND.items())
     ramp = "".join(f"<i class=g{level}></i>" for level in range(LEVELS + 1))
     return f"""<!doctype html>

@@ -92,8 +92,8 @@ if (sort) {
 )
 
 POLICY = (
-    f"default-src 'none'; img-src data:; style-src {explain_html._hash(STYLE)}; "
-    f"script-src {explain_html._hash(SCRIPT)}; base-uri 'none'; form-action 'none'"
+    f"default-src 'none'; img-src data:; style-src {explain_html.csp_hash(STYLE)}; "
+    f"script-src {explain_html.csp_hash(SCRIPT)}; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -236,12 +236,12 @@ def _example(example: Example) -> str:
 def _article(example: Example) -> str:
     """S, RS, RT, A, B and T; as on seg-explain's page where the gates are known."""
     if example.explanation is not None:
-        return explain_html._article(example.explanation, example.index + 1)
+        return explain_html.article(example.explanation, example.index + 1)
     rows = [("S", example.source, ""), ("A", example.translation, "ours"), ("B", example.baseline_translation, "after")]
     rows.append(("T", example.reference, "after"))
     if example.score >= 0:
         rows[1:1] = [("RS", example.pair_source, "pair"), ("RT", example.pair_target, "")]
-    listed = "".join(explain_html._row(label, escape(text), kind) for label, text, kind in rows)
+    listed = "".join(explain_html.row(label, escape(text), kind) for label, text, kind in rows)
     return f"<article><h2>Sentence {example.index + 1}</h2><dl>{listed}</dl></article>"
 
 

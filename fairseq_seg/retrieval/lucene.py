@@ -77,7 +77,8 @@ def start_java() -> tuple[Callable, Callable]:
         import jnius_config
 
         if not jnius_config.vm_running:
-            jnius_config.add_options(f"-Xmx{HEAP}", "-XX:+UseSerialGC")
+            # -Xrs leaves signals to Python: Java's own handler of Ctrl-C would hang the process or end it in a crash.
+            jnius_config.add_options(f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-Xrs")
         from pyserini.pyclass import autoclass, cast
     except ImportError as error:
         raise SegError(

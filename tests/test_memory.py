@@ -23,7 +23,7 @@ from tests.tiny import (
     random_pairs,
 )
 
-UNK = 3  # in no sentence
+BOS = 0  # in no sentence
 # The CopyNet-style keys always come with a full matrix.
 OPTIONS = [
     {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
@@ -183,7 +183,7 @@ def assert_finite_gradients(model, batch):
 
 @every_option
 def test_gradients_are_finite_where_no_slot_holds_the_target(options):
-    strangers = [(source, [UNK, UNK]) for source, _ in PAIRS]
+    strangers = [(source, [BOS, BOS]) for source, _ in PAIRS]
     assert_finite_gradients(make_model(**options).train(), make_batch(SENTENCES, strangers, ROWS))
 
 

@@ -48,6 +48,19 @@ def test_a_limited_batch_is_what_fewer_pairs_would_have_given(k):
 def test_no_pair_no_memory():
     memory = make_memory(PAIRS, [[], []])
     assert memory.collate([memory.row(0), memory.row(1)]) is None
+    assert limit(make_memory(PAIRS, [[0]]).collate([[0]]), 0) is None
+
+
+def test_pairs_of_unknown_symbols_are_no_memory():
+    unknown = ([4, 5, EOS], [3, 3])
+    assert make_memory([unknown], [[0]]).collate([[0]]) is None
+    both = make_memory([unknown, PAIRS[0]], [[0, 1]]).collate([[0, 1]])
+    assert limit(both, 1) is None
+    assert limit(both, 2)["slots"].tolist() == both["slots"].tolist() == [[2, 3]]
+
+
+def test_an_example_without_memory_counts_alone():
+    memory = make_memory(PAIRS, [[], []])
     assert memory.num_tokens(np.arange(2), np.array([5, 7])).tolist() == [5, 7]
 
 

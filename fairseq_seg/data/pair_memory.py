@@ -62,7 +62,7 @@ class PairMemory:
             self.counts[indices[over]] -= 1
 
     def collate(self, rows: Sequence[Sequence[int]]) -> Memory | None:
-        """Lay the memories of a batch out, each distinct pair once, whoever shares it; None where there is no pair.
+        """Lay the memories of a batch out, each distinct pair once, whoever shares it; None where there is no slot.
 
         Returns:
             The distinct pairs, lowest rank first: src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'),
@@ -90,6 +90,8 @@ class PairMemory:
         none = np.zeros(0, dtype=np.int64)
         slots = [np.concatenate([none, *(pair * width + known[pair] for pair in row)]) for row in places]
         ranks = [np.repeat(np.arange(len(row)), [len(known[pair]) for pair in row]) for row in places]
+        if not any(map(len, slots)):
+            return None
         slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
         return {
             "src_tokens": data_utils.collate_tokens(sources, self.pad),
@@ -105,9 +107,9 @@ class PairMemory:
 
 def limit(memory: Memory, k: int) -> Memory | None:
     """The same batch with at most k pairs a sentence, as if it had been collated so; no sync with the device."""
-    if k == 0:
+    pairs, slots = memory["sizes"][min(k, len(memory["sizes"])) - 1] if k else (0, 0)
+    if slots == 0:
         return None
-    pairs, slots = memory["sizes"][min(k, len(memory["sizes"])) - 1]
     ranks = memory["ranks"][:, :slots]
     by_pair = ("src_tokens", "src_lengths", "prev_output_tokens", "tokens", "lengths")
     return {

@@ -27,9 +27,9 @@ setup: $(INSTALLED)
 demo: $(INSTALLED)
 	@$(RUN) bash examples/demo/run.sh $(CORPUS)
 
-# One thread: the tests' tensors are tiny, and several threads only wait for each other.
+# Two processes of one thread each: the tests' tensors are tiny, and several threads only wait for each other.
 test: $(INSTALLED)
-	@$(RUN) OMP_NUM_THREADS=1 python -m pytest -q --durations=10 $(TESTS)
+	@$(RUN) OMP_NUM_THREADS=1 python -m pytest -q --durations=10 -n 2 --dist loadfile $(TESTS)
 
 lint: $(INSTALLED)
 	@$(RUN) ruff check .

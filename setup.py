@@ -36,7 +36,7 @@ setup(
         "evaluate": ["matplotlib", "sacremoses"],
         "formats": ["polib"],
         "bench": ["bm25s", "numba"],
-        "dev": ["pytest", "ruff"],
+        "dev": ["pytest", "pytest-xdist", "ruff"],
     },
     entry_points={
         "console_scripts": [

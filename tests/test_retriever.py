@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from fairseq_seg.retrieval.fuzzy import fuzzy_scores
+from fairseq_seg.retrieval.fuzzy import as_characters, fuzzy_scores
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index
 from fairseq_seg.retrieval.retriever import Memory, Retriever
-from fairseq_seg.retrieval.sequences import Sequences, row_keys
+from fairseq_seg.retrieval.sequences import ROW_BLOCK, Sequences, row_keys
 from fairseq_seg.retrieval.unit import Symbols, Words
 
 FIRST = 4  # the first id that is no special symbol
@@ -110,3 +110,14 @@ def test_row_keys_tell_sides_apart():
     assert left != right
     with_eos = row_keys(Sequences.from_rows([[4, 5, 2]]), Sequences.from_rows([[6, 2]]))
     assert left == with_eos
+
+
+def test_blocks_of_rows_give_what_each_row_gives():
+    generator = np.random.default_rng(1)
+    rows = [generator.integers(4, 9, generator.integers(0, 4)).tolist() for _ in range(2 * ROW_BLOCK + 3)]
+    sequences = Sequences.from_rows(rows)
+    assert Symbols().characters_of_all(sequences) == [as_characters(row) for row in rows]
+    key_of = {}
+    for row, key in zip(map(tuple, rows), row_keys(sequences).tolist(), strict=True):
+        assert key_of.setdefault(row, key) == key
+    assert len(set(key_of.values())) == len(key_of)

@@ -36,6 +36,25 @@ def test_symbols_are_searched_as_they_were_indexed(tmp_path):
         assert index.search(text, 9).tolist() == [number]
 
 
+def test_rare_symbols_are_searched_first_and_frequent_ones_where_these_are_not_enough(tmp_path):
+    rare = [f"r{n}" for n in range(lucene.FEWEST_SYMBOLS)]
+    likely, full = " ".join(["the", *rare[:4], "x", "x", "x"]), " ".join(["the", *rare])
+    index = make_index(tmp_path, [*(f"the a{n} b{n} c{n} d{n}" for n in range(50)), likely, full])
+    searched = []
+    search_segments = index._search_segments
+
+    def spy(query, *others):
+        searched.append("symbols:the" in query.toString())
+        return search_segments(query, *others)
+
+    index._search_segments = spy
+    assert index.search(full, 2).tolist() == [51, 50]
+    assert searched == [False]
+    found = index.search(full, 30).tolist()
+    assert found[:2] == [51, 50] and len(set(found)) == 30
+    assert searched[1:3] == [False, True]
+
+
 def test_order_and_count(tmp_path):
     index = make_index(tmp_path, ["a b c", "a", "a b c", "a b", "d"])
     assert index.search("a b c", 9).tolist() == [0, 2, 3, 1]  # equal texts: the lower number first

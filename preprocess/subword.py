@@ -11,11 +11,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from tqdm import tqdm
+
+if not __package__:  # run as a script from the clone
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_seg.files import write_whole
 
 WORD_START = "\u2581"  # sentencepiece's visible space, at the head of every piece that starts a word
 
@@ -31,18 +35,6 @@ def read_lines(stream: BinaryIO, name: str) -> Iterator[str]:
             yield " ".join(line.decode("utf-8").split())
         except UnicodeDecodeError:
             raise ValueError(f"{name}: line {number} is not UTF-8 text; convert the file first.") from None
-
-
-@contextmanager
-def write_whole(path: Path) -> Iterator[BinaryIO]:
-    """Open a file beside `path` for writing, and give it its name only when all has been written."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        with beside.open("wb") as stream:
-            yield stream
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def train(inputs: list[Path], prefix: Path, vocab_size: int) -> None:

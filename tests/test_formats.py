@@ -339,4 +339,4 @@ def test_file_is_written_whole_or_not_at_all(tmp_path: Path):
         for format in ("tmx", "tsv"):
             with pytest.raises(KeyboardInterrupt):
                 write(interrupted(), path, format, SOURCE, TARGET)
-    assert path.read_text() == "old" and not path.with_name("a.tmx.part").exists()
+    assert path.read_text() == "old" and not path.with_name("a.tmx.new").exists()

@@ -140,7 +140,7 @@ def test_bad_line_of_standard_input_comes_after_the_good_ones(
         ("import {path} {path}/dict.en.txt", "The name of {path}/dict.en.txt does not tell its format: give --format"),
         ("import {path} a.en a.fr a.de --format text", "Format text takes two files, a source and a target, not 3."),
         ("export {path} out.csv", "The name of out.csv does not tell its format: give --format (tmx, tsv)."),
-        ("export {path} {path}/no/out.tsv", "{path}/no/out.tsv.part: No such file or directory."),
+        ("export {path} {path}/no/out.tsv", "{path}/no/out.tsv.new: No such file or directory."),
         ("add {path} alone", "Give a source and a target, or neither"),
         ("add {path} the \x07", "The pair cannot be added to {path}: it has a control character."),
         ("update {path} 1", "Nothing to change: give --source, --target or --attribute."),

@@ -1,12 +1,13 @@
 """seg-average: average the parameters of checkpoints of one training run; the wheel of fairseq has no such command."""
 
 import argparse
-import os
 import pickle
 import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from fairseq_seg.files import write_whole
 
 EPOCH_CHECKPOINT = re.compile(r"checkpoint(\d+)\.pt")
 UPDATE_CHECKPOINT = re.compile(r"checkpoint_\d+_(\d+)\.pt")
@@ -93,12 +94,8 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
     import torch
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    try:
-        torch.save(state, beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with write_whole(path) as stream:
+        torch.save(state, stream)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_seg.cli.explain import write_whole
 from fairseq_seg.errors import SegError
+from fairseq_seg.files import write_whole
 
 if TYPE_CHECKING:
     from fairseq_seg.evaluate.report import Report
@@ -129,7 +129,8 @@ def run(options: argparse.Namespace, command: str) -> None:
     report = evaluate(options, command)
     print(report.as_text())
     if options.json:
-        write_whole(options.json, json.dumps(report.as_dict(), ensure_ascii=False, indent=1) + "\n")
+        with write_whole(options.json) as stream:
+            stream.write((json.dumps(report.as_dict(), ensure_ascii=False, indent=1) + "\n").encode())
     if options.figures:
         from fairseq_seg.evaluate.figures import save_figures
 
@@ -137,7 +138,8 @@ def run(options: argparse.Namespace, command: str) -> None:
     if options.html:
         from fairseq_seg.evaluate.html import render_page
 
-        write_whole(options.html, render_page(report))
+        with write_whole(options.html) as stream:
+            stream.write(render_page(report).encode())
     written = [str(path) for path in (options.json, options.figures, options.html) if path]
     if written:
         print(f"\nWritten: {', '.join(written)}")

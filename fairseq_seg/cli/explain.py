@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_seg.errors import SegError
+from fairseq_seg.files import write_whole
 
 if TYPE_CHECKING:
     from fairseq.dataclass.configs import FairseqConfig
@@ -171,16 +172,6 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
     progress.close()
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write beside, then rename."""
-    partial = path.with_name(path.name + ".part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def run(options: argparse.Namespace, rest: list[str]) -> None:
     """Explain, and show it as the options ask."""
     from fairseq_seg import explain_html, explain_terminal
@@ -190,7 +181,9 @@ def run(options: argparse.Namespace, rest: list[str]) -> None:
         if not page.parent.is_dir() or not os.access(page.parent, os.W_OK):
             raise SegError(f"--html {page} cannot be written: make its folder first, or name another.")
         collected = [explanation for batch in explain_batches(options, rest) for explanation in batch]
-        write_whole(page, explain_html.render(collected, f"Provenance of translations by {Path(options.path).name}"))
+        text = explain_html.render(collected, f"Provenance of translations by {Path(options.path).name}")
+        with write_whole(page) as stream:
+            stream.write(text.encode())
         return
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if not options.json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_seg.errors import SegError
+from fairseq_seg.files import write_whole
 from fairseq_seg.retrieval.select import choose
 from fairseq_seg.retrieval.sequences import Sequences, blocks
 
@@ -157,15 +157,10 @@ def write_attached(path: Path, header: dict, rows: Iterable[tuple[np.ndarray, np
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype("<i8")
     columns = [np.concatenate([np.zeros(0), *column]) for column in zip(*rows, strict=True)] or [np.zeros(0)] * 3
     header = header | {"rows": len(rows), "pairs": int(starts[-1])}
-    partial = path.with_name(path.name + ".new")
-    try:
-        with open(partial, "wb") as file:
-            line = json.dumps(header, sort_keys=True).encode()
-            # Spaces up to a multiple of eight keep the mapped arrays aligned.
-            file.write(MAGIC + line + b" " * (-(len(line) + 1) % 8) + b"\n")
-            file.write(starts.tobytes())
-            for column, dtype in zip(columns, ("<i4", "<f4", "u1"), strict=True):
-                file.write(column.astype(dtype).tobytes())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with write_whole(path) as file:
+        line = json.dumps(header, sort_keys=True).encode()
+        # Spaces up to a multiple of eight keep the mapped arrays aligned.
+        file.write(MAGIC + line + b" " * (-(len(line) + 1) % 8) + b"\n")
+        file.write(starts.tobytes())
+        for column, dtype in zip(columns, ("<i4", "<f4", "u1"), strict=True):
+            file.write(column.astype(dtype).tobytes())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_seg.errors import SegError
+from fairseq_seg.files import write_whole
 from fairseq_seg.store.entry import Entry, Skipped, TranslationUnit
 from fairseq_seg.store.plain import read_text, read_tsv, write_tsv
 from fairseq_seg.store.po import read_po
@@ -58,13 +58,8 @@ def read(source: Source, source_lang: str, target_lang: str, keep_tags: bool) ->
 
 def write(entries: Iterable[Entry], path: Path, format: str, source_lang: str, target_lang: str) -> None:
     """Writes entries to a file, whole or not at all."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        with open(beside, "wb") as file:
-            if format == "tmx":
-                write_tmx(entries, file, source_lang, target_lang)
-            else:
-                write_tsv(entries, file)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with write_whole(path) as file:
+        if format == "tmx":
+            write_tmx(entries, file, source_lang, target_lang)
+        else:
+            write_tsv(entries, file)

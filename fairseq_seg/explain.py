@@ -6,14 +6,14 @@ slots and both distributions of Eq. 6 are what they were when the symbol was cho
     found = task.live.retrieve(sentences)
     dataset = with_memory(task, sentences, found, task.live)
     translations = translate(task, generator, model, dataset)
-    explanations = explain(model, dataset, translations, found, task.live.origin)
+    explanations = explain(model, dataset, translations, found, task.live)
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from fairseq import utils
 from torch import Tensor
 
 from .data.seg_dataset import SegDataset
+from .data.subwords import detect_subword
 from .modules.fusion import target_log_prob
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Token:
 class RetrievedPair:
     """A pair of the sentence's memory."""
 
+    id: int  # in the memory that it comes from; of the training set, its row
     origin: str  # the memory (or train) and the pair's id there, then the file and unit it was imported from
     score: float  # the fuzzy score (Eq. 3), less its memory's penalty
     source: str
@@ -103,8 +105,8 @@ class Spelling:
     def __init__(self, dictionary):
         own = dictionary.symbols[dictionary.nspecial :]
         self.symbols = dictionary.symbols
-        self.pieces = any(symbol.startswith("▁") for symbol in own)
-        self.parts = any(symbol.endswith("@@") for symbol in own)
+        subword = detect_subword(own)
+        self.pieces, self.parts = subword == "sentencepiece", subword == "@@"
         self.eos = dictionary.eos()
 
     def read(self, tokens: Sequence[int] | Tensor) -> list[str]:
@@ -158,14 +160,14 @@ def explain(
     dataset: SegDataset,
     translations: list[Tensor],
     found: Retrieved | None = None,
-    origin: Callable[[int], str] | None = None,
+    retrieval: LiveRetrieval | None = None,
 ) -> list[Explanation]:
     """Explain the translations of a batch.
 
     Args:
         dataset: the sentences, made by `with_memory`.
         translations: of every sentence, token ids with eos, from `translate` or from elsewhere.
-        found, origin: the scores of the retrieved pairs, and where a pair stands; as `task.live` gives them.
+        found, retrieval: the scores of the retrieved pairs, and what tells where a pair stands, `task.live` for one.
     """
     examples = [{**dataset[index], "target": target} for index, target in enumerate(translations)]
     batch = _to_device(dataset.collater(examples), model)
@@ -181,7 +183,8 @@ def explain(
                 symbols = target.read(dataset.memory.target[pair])
                 words = [text for text, _ in target.words(symbols)]
                 source_text = source.text(dataset.memory.source[pair])
-                pairs.append(RetrievedPair(origin(pair), scores[pair], source_text, " ".join(words), symbols, words))
+                place = retrieval.id(pair), retrieval.origin(pair)
+                pairs.append(RetrievedPair(*place, scores[pair], source_text, " ".join(words), symbols, words))
         words = merge_words(traced[index][:-1], pairs, target)
         explanations.append(
             Explanation(

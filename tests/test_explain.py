@@ -118,7 +118,7 @@ def token(text: str, share: float = 0.0, slot: Slot | None = None, p_copy: float
 
 def pair(*target_symbols: str, origin: str = "train:7") -> RetrievedPair:
     words = [text for text, _ in spelling("▁").words(list(target_symbols))]
-    return RetrievedPair(origin, 0.75, "a source", " ".join(words), list(target_symbols), words)
+    return RetrievedPair(7, origin, 0.75, "a source", " ".join(words), list(target_symbols), words)
 
 
 def test_a_word_merges_its_symbols():

@@ -81,7 +81,8 @@ def test_it_explains_what_generate_translates(run, generated: str, memory_corpus
         assert [word["text"] for word in explanation["words"]] == explanation["translation"].split()
         assert len(explanation["pairs"]) == 2
         for retrieved in explanation["pairs"]:
-            pair = memory_corpus.train[int(retrieved["origin"].removeprefix("train:"))]
+            assert retrieved["origin"] == f"train:{retrieved['id']}"
+            pair = memory_corpus.train[retrieved["id"]]
             assert (retrieved["source"], retrieved["target"]) == (pair.source, pair.target)
         assert explanation["pairs"][0]["score"] >= explanation["pairs"][1]["score"] > 0
         for symbol in explanation["symbols"]:
@@ -164,7 +165,11 @@ def test_a_memory_of_one_s_own(run, memory_bin: Path, memory_corpus: Corpus, tmp
     options = ["--memory", tmp_path / "client.mem"]
     [explanation] = read(run("--json", *options, stdin=source))
     [retrieved] = explanation["pairs"]
-    assert (retrieved["origin"], retrieved["score"]) == ("client.mem:1 (<b>legal.tmx, unit 5)", 1.0)
+    assert (retrieved["id"], retrieved["origin"], retrieved["score"]) == (
+        1,
+        "client.mem:1 (<b>legal.tmx, unit 5)",
+        1.0,
+    )
     assert not explanation["exact"]
     [exact] = read(run("--json", *options, "--memory-exact", "copy", stdin=source))
     assert exact["exact"] and exact["translation"] == target

@@ -158,7 +158,7 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
             translations = [sentence.translation for sentence in batch]
         else:
             translations = translate(task, ours.generator, ours.model, dataset)
-        explained = explain(ours.model, dataset, translations, found, pairs.origin if pairs else None)
+        explained = explain(ours.model, dataset, translations, found, pairs)
         for sentence, explanation in zip(batch, explained, strict=True):
             explanation.source, explanation.reference = sentence.text, sentence.reference
             explanation.exact = not options.translations and tuple(sentence.tokens.tolist()) in task.exact

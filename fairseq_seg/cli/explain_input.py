@@ -45,6 +45,10 @@ class AttachedPairs:
         scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in rows)])
         return Retrieved(np.cumsum([0, *(len(ids) for ids, _ in rows)]), ids, scores)
 
+    def id(self, pair: int) -> int:
+        """The pair's row in the training set, or in the memory that was attached."""
+        return pair
+
     def origin(self, pair: int) -> str:
         """Where a pair stands."""
         return f"train:{pair}" + (f" ({self.home})" if self.home else "")

@@ -67,6 +67,7 @@ class RetrievedPairs:
 
     def __init__(self):
         self.source, self.target = Side(), Side()
+        self.ids: list[int] = []
         self.origins: list[str] = []
         self._numbers: dict[tuple, int] = {}
 
@@ -77,6 +78,7 @@ class RetrievedPairs:
             self._numbers[key] = len(self._numbers)
             self.source.append(match.source)
             self.target.append(match.target)
+            self.ids.append(match.id)
             self.origins.append(match.origin)
         return self._numbers[key]
 
@@ -129,6 +131,10 @@ class LiveRetrieval:
     def target(self) -> Side:
         """The targets of the pairs, by id."""
         return self.pairs.target
+
+    def id(self, pair: int) -> int:
+        """The pair's own id in the memory that it comes from; of the training set, its row."""
+        return self.pairs.ids[pair]
 
     def origin(self, pair: int) -> str:
         """Says where a pair comes from: ``train:17`` is the 18th pair of the training set; of a memory it says the

@@ -90,6 +90,23 @@ def test_means_in_the_log():
     assert "gate" not in log.get_smoothed_values()
 
 
+def test_generator_weight_adds_the_plain_translators_loss():
+    """With shallow fusion p_gen is what the same model predicts without a memory; the log's nll stays the mixture's."""
+    model, batch = make_model().eval(), make_batch(SENTENCES, PAIRS, ROWS)
+    mixture, _, _ = make_criterion()(model, batch)
+    plain, _, _ = make_criterion()(model, make_batch(SENTENCES))
+    loss, _, log = make_criterion(generator_weight=0.5)(model, batch)
+    torch.testing.assert_close(loss, mixture + 0.5 * plain)
+    torch.testing.assert_close(log["nll_loss"], mixture.detach())
+    without, _, _ = make_criterion(generator_weight=0.5)(model, make_batch(SENTENCES))
+    torch.testing.assert_close(without, plain)
+
+
+def test_a_negative_generator_weight_is_refused():
+    with pytest.raises(SegError, match="--generator-weight -1"):
+        make_criterion(generator_weight=-1)
+
+
 def test_sentence_average():
     _, sample_size, _ = make_criterion(sentence_avg=True)(make_model(), make_batch(SENTENCES))
     assert sample_size == len(SENTENCES)

@@ -1,4 +1,13 @@
-"""The negative log likelihood of the mixture (Eq. 6), with what the memory did in the log."""
+"""The negative log likelihood of the mixture (Eq. 6), with what the memory did in the log.
+
+Where the memory holds the right symbol, the mixture asks little of the generator, which so forgets how to translate
+without a memory. `--generator-weight` w keeps it a translator:
+
+    loss = - sum_t log p(y_t) - w sum_t log p_gen(y_t)
+
+With shallow fusion p_gen does not depend on the memory: the second sum is the loss of the plain translator, and costs
+nothing, since p_gen(y_t) is at hand.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -12,6 +21,7 @@ from omegaconf import II
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..errors import SegError
 from ..modules.fusion import sum_log_probs, target_log_prob
 
 
@@ -20,6 +30,13 @@ class SegCrossEntropyConfig(FairseqDataclass):
     label_smoothing: float = field(
         default=0.0,
         metadata={"help": "share of the probability spread over the vocabulary, on the mixture; 0: none, as the paper"},
+    )
+    generator_weight: float = field(
+        default=0.0,
+        metadata={
+            "help": "weight of a second loss, of the generator alone where the output is a mixture: it stays a good "
+            "translator of sentences that resemble nothing in the memory; 0: none, as the paper"
+        },
     )
     sentence_avg: bool = II("optimization.sentence_avg")
 
@@ -46,10 +63,13 @@ def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dic
 class SegCrossEntropy(FairseqCriterion):
     """Cross entropy on the mixture. Training never builds a copy distribution over the vocabulary."""
 
-    def __init__(self, task, sentence_avg: bool, label_smoothing: float):
+    def __init__(self, task, sentence_avg: bool, label_smoothing: float, generator_weight: float):
         super().__init__(task)
+        if generator_weight < 0:
+            raise SegError(f"--generator-weight {generator_weight} is negative: give 0 or more.")
         self.sentence_avg = sentence_avg
         self.label_smoothing = label_smoothing
+        self.generator_weight = generator_weight
 
     def forward(self, model, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         logits, extra = model(**sample["net_input"])
@@ -58,14 +78,16 @@ class SegCrossEntropy(FairseqCriterion):
         read, log_gen = extra["copy"], None
         if self.label_smoothing > 0:
             log_gen = F.log_softmax(logits, dim=-1, dtype=torch.float32)
-            log_p = log_gen.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+            generated = log_gen.gather(-1, target.unsqueeze(-1)).squeeze(-1)
         else:
-            log_p = -F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
+            generated = -F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none")
+            generated = generated.view_as(target)
+        log_p = generated
         # Also where this batch has no memory: fairseq adds the ranks' figures up key by key.
         figures = {f"memory_{name}": torch.zeros_like(log_p[0, 0]) for name in ("ntokens", *FIGURES)}
         if extra["read"] is not None:
-            mixed, copy_mass = target_log_prob(log_p, extra["read"], target)
-            log_p = log_p if read is None else mixed
+            mixed, copy_mass = target_log_prob(generated, extra["read"], target)
+            log_p = generated if read is None else mixed
             figures = memory_figures(copy_mass, extra["read"], target, real)
             figures["memory_lambda"] = figures["memory_ntokens"] * extra["lambda"].detach().float().squeeze()
         nll_loss = -(log_p * real).sum()
@@ -74,6 +96,8 @@ class SegCrossEntropy(FairseqCriterion):
             smooth = log_gen.sum(-1) if read is None else sum_log_probs(log_gen, read)
             rest = self.label_smoothing / (logits.size(-1) - 1)  # as fairseq's label_smoothed_cross_entropy
             loss = (1.0 - self.label_smoothing - rest) * nll_loss - rest * (smooth * real).sum()
+        if read is not None and self.generator_weight > 0:
+            loss = loss - self.generator_weight * (generated * real).sum()
         sample_size = target.size(0) if self.sentence_avg else sample["ntokens"]
         logging_output = {
             "loss": loss.detach(),

@@ -71,7 +71,7 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
     log_gen = torch.full(target.shape, -9.0, requires_grad=True)
 
     def step() -> None:
-        slots = model.decoder.write_memory(pair_contexts, pair_states, memory)
+        slots = model.decoder.write_memory(model.decoder.entries(pair_contexts, pair_states), memory)
         linear = model.decoder.from_context(contexts, slots)
         result = model.decoder.memory(*model.decoder.memory_queries(states, linear, slots), slots)
         log_p, _ = target_log_prob(log_gen, result, target)

@@ -7,6 +7,7 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
+from ..cache.address import pair_address
 from ..retrieval.sequences import UNKNOWN
 
 Memory = dict[str, Tensor | list]
@@ -29,10 +30,11 @@ class PairMemory:
         starts, ids: ragged rows of pair ids in rank order, (N + 1,) and (P,).
         source, target: the memory's two sides, fairseq datasets of token ids.
         pad, eos: symbols shared by the two dictionaries.
+        cached: batches say where a cache keeps their pairs, too.
     """
 
-    def __init__(self, starts: np.ndarray, ids: np.ndarray, source, target, pad: int, eos: int):
-        self.starts, self.ids = starts, ids
+    def __init__(self, starts: np.ndarray, ids: np.ndarray, source, target, pad: int, eos: int, cached: bool = False):
+        self.starts, self.ids, self.cached = starts, ids, cached
         self.source, self.target = source, target
         self.pad, self.eos = pad, eos
         self.counts = np.diff(starts)
@@ -69,7 +71,8 @@ class PairMemory:
             tokens (P, T'), lengths (P,). For each sentence its slots in rank order: slots (B, S), pair * T' + step,
             those of unknown symbols left out, -1 where it has no more; ranks (B, S), the rank of each slot's pair. For
             each k from 1, in plain numbers: how many pairs the first k ranks have, and how many slots a sentence has of
-            them at most.
+            them at most. For a cache, in plain numbers again: addresses, one a distinct pair, and places, for each
+            sentence which of the distinct pairs are its own.
         """
         place: dict[int, int] = {}
         pairs_of_ranks = []
@@ -93,6 +96,10 @@ class PairMemory:
         if not any(map(len, slots)):
             return None
         slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
+        for_cache = {}
+        if self.cached:
+            addresses = [pair_address(*(side.numpy() for side in pair)) for pair in zip(sources, targets, strict=True)]
+            for_cache = {"addresses": addresses, "places": places}
         return {
             "src_tokens": data_utils.collate_tokens(sources, self.pad),
             "src_lengths": torch.tensor([len(source) for source in sources]),
@@ -102,6 +109,7 @@ class PairMemory:
             "slots": data_utils.collate_tokens([torch.from_numpy(row) for row in slots], -1),
             "ranks": data_utils.collate_tokens([torch.from_numpy(row) for row in ranks], -1),
             "sizes": list(zip(pairs_of_ranks, slots_of_ranks, strict=True)),
+            **for_cache,
         }
 
 

@@ -16,7 +16,7 @@ from ..errors import SegError
 from ..modules.cgru import Annotations, ConditionalGRU, Readout
 from ..modules.encoder import BiGRU, padding_mask
 from ..modules.fusion import deep_fusion, mixture_log_probs
-from ..modules.memory import KeyValueMemory, Memory, MemoryRead
+from ..modules.memory import Entries, KeyValueMemory, Memory, MemoryRead, lay_out
 from ..tasks import seg_translation  # noqa: F401, registers the task: `from_pretrained` asks for it
 
 logger = logging.getLogger(__name__)
@@ -116,12 +116,26 @@ class SegGRUEncoder(FairseqEncoder):
         states = self.gru(self.embed(tokens), lengths)
         return self._decoder[0].cell.annotate(states, padding_mask(lengths, tokens.size(1)))
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor, memory: dict | None = None, **unused) -> dict:
-        """The annotations of B sentences, and their memory from a translator pass over the retrieved pairs."""
+    def pair_entries(self, pairs: dict) -> Entries:
+        """What the memory keeps of P retrieved pairs, from a pass over them alone: for a cache, which has the rest."""
         decoder = self._decoder[0]
-        if memory is None or decoder.target_keys is not None:
+        if decoder.target_keys is not None:
+            return decoder.target_entries(pairs)
+        annotations = self.annotate(pairs["src_tokens"], pairs["src_lengths"])
+        states, contexts, _ = decoder.cell(decoder.embed(pairs["prev_output_tokens"]), annotations)
+        return decoder.entries(contexts, states)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor, memory: dict | Memory | None = None, **unused) -> dict:
+        """The annotations of B sentences, and their memory from a translator pass over the retrieved pairs.
+
+        A `Memory`, which a cache wrote, stays as it is.
+        """
+        decoder = self._decoder[0]
+        if memory is None or isinstance(memory, Memory):
+            annotations, slots = self.annotate(src_tokens, src_lengths), memory
+        elif decoder.target_keys is not None:
             annotations = self.annotate(src_tokens, src_lengths)
-            slots = None if memory is None else decoder.write_target_memory(memory)
+            slots = decoder.write_memory(decoder.target_entries(memory), memory)
         else:
             batch = src_tokens.size(0)
             together = self.annotate(
@@ -130,7 +144,7 @@ class SegGRUEncoder(FairseqEncoder):
             )
             annotations, pairs = each(together, lambda x: x[:batch]), each(together, lambda x: x[batch:])
             states, contexts, _ = decoder.cell(decoder.embed(memory["prev_output_tokens"]), pairs)
-            slots = decoder.write_memory(contexts, states, memory)
+            slots = decoder.write_memory(decoder.entries(contexts, states), memory)
         return {"annotations": annotations, "memory": slots}
 
     def forward_torchscript(self, net_input: dict) -> dict:
@@ -200,18 +214,21 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
     def pad(self) -> int:
         return self.dictionary.pad()
 
-    def write_memory(self, contexts: Tensor, states: Tensor, memory: dict) -> Memory:
-        """Keys and values from a translator pass over the pairs: contexts (P, T', 2H), states (P, T', H)."""
+    def entries(self, contexts: Tensor, states: Tensor) -> Entries:
+        """What is kept of pairs that the translator passed over: contexts c' (P, T', 2H), states z' (P, T', H)."""
         if self.detach_memory:
             contexts, states = contexts.detach(), states.detach()
-        return self.memory.write(
-            contexts, states, memory["tokens"], memory["slots"], self.pad, keep_values=self.fusion != "shallow"
-        )
+        return self.memory.entries(contexts, states, keep_values=self.fusion != "shallow")
 
-    def write_target_memory(self, memory: dict) -> Memory:
-        """Keys and values of the CopyNet-style baseline: bidirectional GRU states over the embeddings of Y'."""
-        states = self.target_keys(self.embed(memory["tokens"]), memory["lengths"])
-        return self.write_memory(states, states, memory)
+    def target_entries(self, pairs: dict) -> Entries:
+        """What is kept of pairs in the CopyNet-style baseline: bidirectional GRU states over the embeddings of Y'."""
+        states = self.target_keys(self.embed(pairs["tokens"]), pairs["lengths"])
+        return self.entries(states, states)
+
+    def write_memory(self, entries: Entries, memory: dict) -> Memory:
+        """The entries of P distinct pairs (P, T', ...) laid out as the sentences' memory."""
+        slots = memory["slots"]
+        return self.memory.write(each(entries, lambda x: lay_out(x, slots)), memory["tokens"], slots, self.pad)
 
     def from_context(self, contexts: Tensor, memory: Memory | None) -> FromContext:
         """contexts (B, T, 2H), or annotations in their place."""
@@ -353,11 +370,16 @@ class SegGRUModel(FairseqEncoderDecoderModel):
         return cls(SegGRUEncoder(source, cfg, source_embed, decoder), decoder)
 
     def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, memory: dict | None = None, **unused
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Tensor,
+        memory: dict | Memory | None = None,
+        **unused,
     ) -> tuple[Tensor, dict]:
         """Teacher forcing. Sentences (B rows) and retrieved pairs (P rows) go through the translator in one pass."""
         encoder, decoder = self.encoder, self.decoder
-        if memory is None or decoder.target_keys is not None:
+        if memory is None or isinstance(memory, Memory) or decoder.target_keys is not None:
             encoder_out = encoder(src_tokens, src_lengths, memory)
             if memory is None and self.training:
                 # Distributed training waits for a gradient of every parameter, also of the memory this batch has not.
@@ -373,7 +395,8 @@ class SegGRUModel(FairseqEncoderDecoderModel):
         )
         embeddings = decoder.embed(stack_rows(prev_output_tokens, memory["prev_output_tokens"], decoder.pad))
         states, contexts, attention = decoder.cell(embeddings, annotations)
-        slots = decoder.write_memory(contexts[batch:, :memory_steps], states[batch:, :memory_steps], memory)
+        entries = decoder.entries(contexts[batch:, :memory_steps], states[batch:, :memory_steps])
+        slots = decoder.write_memory(entries, memory)
         own = (x[:batch, :steps] for x in (embeddings, states, contexts, attention))
         return decoder.read_out(*own, slots)
 

@@ -17,6 +17,14 @@ import torch
 from torch import Tensor, nn
 
 
+class Entries(NamedTuple):
+    """What the memory needs of the target slots of pairs, whichever sentence they are retrieved for."""
+
+    keys: Tensor  # M c', (P, T', C)
+    gate_values: Tensor  # the gate's projection of z', (P, T', G)
+    values: Tensor | None  # z', (P, T', H), if asked for
+
+
 class Memory(NamedTuple):
     """The slots of a batch of sentences, S of them a sentence, padded."""
 
@@ -42,6 +50,15 @@ def first_slots(symbols: Tensor) -> Tensor:
     positions = torch.arange(symbols.size(1), device=symbols.device)
     same = symbols.unsqueeze(1) == symbols.unsqueeze(2)
     return torch.where(same, positions, symbols.size(1)).amin(-1)
+
+
+def lay_out(x: Tensor, slots: Tensor) -> Tensor:
+    """From P distinct pairs to the slots of each sentence; x (P, T', ...), slots (B, S) -> (B, S, ...).
+
+    A slot is the flat position pair * T' + step, or -1 where there is none; there the result means nothing.
+    """
+    flat = x.reshape(-1, *x.shape[2:])
+    return flat.index_select(0, slots.clamp(min=0).view(-1)).view(*slots.shape, *x.shape[2:])
 
 
 class Gate(nn.Module):
@@ -77,30 +94,30 @@ class KeyValueMemory(nn.Module):
         self.coverage_penalty = nn.Parameter(torch.zeros(1))  # lambda
         self.gate = Gate(context_size, units, gate_hidden, gate_bias)
 
-    def write(
-        self, keys: Tensor, values: Tensor, symbols: Tensor, slots: Tensor, pad: int, keep_values: bool
-    ) -> Memory:
-        """Lay the slots of P distinct pairs out by sentence.
+    def entries(self, keys: Tensor, values: Tensor, keep_values: bool) -> Entries:
+        """What is to be kept of pairs with keys c' (P, T', C) and values z' (P, T', H).
+
+        keep_values: also z' as it is, for deep fusion; the gate is content with its projection.
+        """
+        keys = keys * self.metric if self.metric.dim() == 1 else keys @ self.metric.t()
+        return Entries(keys, self.gate.from_value(values), values if keep_values else None)
+
+    @staticmethod
+    def write(entries: Entries, tokens: Tensor, slots: Tensor, pad: int) -> Memory:
+        """The memory of B sentences from entries that are laid out by sentence already, (B, S, ...).
 
         Args:
-            keys: (P, T', C), values: (P, T', H), symbols: (P, T') of the pairs.
-            slots: (B, S), each the flat position pair * T' + step of a slot, -1 where there is none.
-            keep_values: also as they are, for deep fusion; the gate is content with their projection.
+            tokens: the targets y' of the P distinct pairs, (P, T').
+            slots: where in them each slot is, (B, S), see `lay_out`.
         """
         mask = slots < 0
-        flat = slots.clamp(min=0).view(-1)
-
-        def lay_out(x: Tensor) -> Tensor:
-            return x.reshape(-1, *x.shape[2:]).index_select(0, flat).view(*slots.shape, *x.shape[2:])
-
-        laid_out = lay_out(symbols).masked_fill(mask, pad)
-        keys = keys * self.metric if self.metric.dim() == 1 else keys @ self.metric.t()
+        symbols = lay_out(tokens, slots).masked_fill(mask, pad)
         return Memory(
-            keys=lay_out(keys).float(),
-            gate_values=lay_out(self.gate.from_value(values)).float(),
-            values=lay_out(values) if keep_values else None,
-            symbols=laid_out,
-            first=first_slots(laid_out),
+            keys=entries.keys.float(),
+            gate_values=entries.gate_values.float(),
+            values=entries.values,
+            symbols=symbols,
+            first=first_slots(symbols),
             mask=mask,
         )
 

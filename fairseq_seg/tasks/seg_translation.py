@@ -17,6 +17,10 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_l
 from omegaconf import II
 from torch import Tensor
 
+from ..cache.frozen import FrozenMemory
+from ..cache.header import parse_size
+from ..cache.rows import TYPES
+
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from ..criterions import seg_cross_entropy  # noqa: F401
 from ..data.attached import AttachedMemory, attached_path, fingerprint, keep
@@ -71,6 +75,24 @@ class SegTranslationConfig(TranslationConfig):
             "that still translates where the memory has nothing"
         },
     )
+    memory_cache: str = field(
+        default="",
+        metadata={
+            "help": "translate with a folder that keeps what the model makes of a retrieved pair, so that it is made "
+            "once; for one checkpoint, see seg-cache"
+        },
+    )
+    memory_cache_type: ChoiceEnum(["auto", *TYPES]) = field(
+        default="auto",
+        metadata={
+            "help": "the cache's numbers: fp32 (exact), fp16 (half of it) or int8 (a quarter); auto: as the cache has "
+            "them, fp32 in a new one"
+        },
+    )
+    memory_cache_size: str = field(
+        default="4G",
+        metadata={"help": "what the cache may take on disk (500M, 2G); then the pairs unused for longest go"},
+    )
     seed: int = II("common.seed")
 
 
@@ -85,6 +107,7 @@ class SegTranslationTask(TranslationTask):
         self.sides: dict[str, tuple] = {}  # of memories, by folder
         self.typed: tuple[PairMemory, dict] | None = None  # what was retrieved for the last buffer of typed sentences
         self.exact: dict[Symbols, Tensor] = {}  # by source symbols, the targets that --memory-exact copy returns
+        self.frozen: FrozenMemory | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
@@ -95,6 +118,7 @@ class SegTranslationTask(TranslationTask):
             raise SegError("seg_translation pads on the right: leave out --left-pad-source and --left-pad-target.")
         if cfg.memory_k < 0:
             raise SegError(f"--memory-k {cfg.memory_k} must be 0 or more.")
+        parse_size(cfg.memory_cache_size)
         if cfg.source_lang is None or cfg.target_lang is None:
             cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(data)
         for side, lang in (("source", cfg.source_lang), ("target", cfg.target_lang)):
@@ -116,6 +140,28 @@ class SegTranslationTask(TranslationTask):
         if model:
             check_subwords(self.cfg.memory, model)
         return super().build_bpe(args)
+
+    def build_model(self, cfg, from_checkpoint=False):
+        if self.cfg.memory_cache and not from_checkpoint:
+            raise SegError("--memory-cache is for a model that does not change: leave it out to train.")
+        return super().build_model(cfg, from_checkpoint)
+
+    def build_generator(self, models, args, *more, **kwargs):
+        """fairseq's, once it is sure that the cache is one of this model."""
+        if not self.cfg.eval_bleu:  # whose generator is built before the model gets its parameters
+            self.open_cache(models)
+        return super().build_generator(models, args, *more, **kwargs)
+
+    def open_cache(self, models: Sequence) -> FrozenMemory | None:
+        """The cache of --memory-cache for a model as it is, on its device and with its numbers."""
+        if not self.cfg.memory_cache or self.cfg.memory_k == 0:
+            return None
+        if len(models) > 1:
+            raise SegError("--memory-cache is of one model: leave it out for an ensemble, or average (seg-average).")
+        if self.frozen is None or not self.frozen.serves(models[0]):
+            options = str(self.cfg.memory_cache_type), parse_size(self.cfg.memory_cache_size)
+            self.frozen = FrozenMemory(models[0], self.cfg.memory_cache, *options)
+        return self.frozen
 
     # ------------------------------------------------------------------ data
 
@@ -206,7 +252,8 @@ class SegTranslationTask(TranslationTask):
         fits = (np.stack([source.sizes, target.sizes])[:, ids] <= np.array([self.max_positions()]).T).all(0)
         if not fits.all():
             logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
-        return PairMemory(*keep(starts, ids, fits), source, target, self.tgt_dict.pad(), self.tgt_dict.eos())
+        symbols = self.tgt_dict.pad(), self.tgt_dict.eos()
+        return PairMemory(*keep(starts, ids, fits), source, target, *symbols, cached=bool(self.cfg.memory_cache))
 
     def live_arguments(self) -> tuple:
         cfg = self.cfg
@@ -310,6 +357,9 @@ class SegTranslationTask(TranslationTask):
         """fairseq's finished hypotheses, with the memory of typed sentences and in the form that its options need."""
         if self.typed is not None and "memory" not in sample["net_input"]:
             sample = self.with_typed_memory(sample)
+        cache, memory = self.open_cache(models), sample["net_input"].get("memory")
+        if cache is not None and memory is not None:
+            sample = {**sample, "net_input": {**sample["net_input"], "memory": cache.write(memory)}}
         # Without "id": fairseq's diverse beam search takes it for a row of the batch.
         anonymous = {k: v for k, v in sample.items() if k != "id"}
         try:

@@ -1,0 +1,1 @@
+"""A cache of what a frozen model makes of retrieved pairs."""

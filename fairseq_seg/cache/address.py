@@ -1,0 +1,19 @@
+"""The address of a pair in the cache: what it says, not where it comes from."""
+
+from hashlib import blake2b
+
+import numpy as np
+
+ADDRESS_BYTES = 16
+
+
+def pair_address(source: np.ndarray, target: np.ndarray) -> bytes:
+    """Identifies a pair by the token ids of its two sides, eos included.
+
+    An edited pair has another address, so that what is found under one is never out of date; and whoever holds a pair,
+    the training set or any memory, finds the same entry.
+    """
+    digest = blake2b(len(source).to_bytes(4, "little"), digest_size=ADDRESS_BYTES)
+    digest.update(source.astype("<i4").tobytes())
+    digest.update(target.astype("<i4").tobytes())
+    return digest.digest()

@@ -1,0 +1,103 @@
+"""What a cache was made with, kept beside its entries: a cache of another model is refused, never used."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..errors import SegError
+from ..files import write_whole
+
+FORMAT = 1
+NAME, LOCK = "cache.json", "lock"
+UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True)
+class Header:
+    """The model that the entries depend on, and how they are written.
+
+    The memory that the pairs come from is not here. An entry is found by what its pair says (`pair_address`), so no
+    change of a memory can make it wrong: an edited pair asks for another entry, a new pair for one that is not there.
+    """
+
+    model: str  # a fingerprint of the parameters that make an entry, and of their type
+    dictionaries: tuple[str, str]  # fingerprints of the source's and the target's symbols
+    number_type: str
+    sizes: tuple[int, int, int]  # numbers of a slot's key, gate projection and value
+    format: int = FORMAT
+
+    @classmethod
+    def load(cls, folder: Path) -> Header | None:
+        """Reads the header of the cache in ``folder``; None where there is nothing yet."""
+        path = folder / NAME
+        try:
+            fields = json.loads(path.read_bytes())
+            header = cls(**{name: tuple(x) if isinstance(x, list) else x for name, x in fields.items()})
+            if header.format == FORMAT and len(header.sizes) == 3 and all(type(size) is int for size in header.sizes):
+                return header
+            reason = f"is of format {header.format}, and this version reads {FORMAT}"
+        except FileNotFoundError:
+            # A process that was killed before it had written a header leaves its lock and a piece of one.
+            if not folder.exists() or {item.name for item in folder.iterdir()} <= {LOCK, NAME + ".new"}:
+                return None
+            raise SegError(f"{folder} is no memory cache: name another --memory-cache, a new folder.") from None
+        except NotADirectoryError:
+            raise SegError(f"{folder} is a file, not a memory cache: name another --memory-cache.") from None
+        except OSError as error:
+            raise SegError(f"{path} cannot be read ({error.strerror}): name another --memory-cache.") from None
+        except (ValueError, TypeError, AttributeError):  # what json, the fields and a list in their place raise
+            reason = "is cut off or damaged"
+        raise SegError(f"{path} {reason}: remove {folder}, or name another --memory-cache.")
+
+    def create(self, folder: Path) -> None:
+        """Makes an empty cache; where another process was quicker, its cache has to be of the same kind."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with open(folder / LOCK, "wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                there = Header.load(folder)
+                if there is not None:
+                    there.check(self, folder)
+                else:
+                    with write_whole(folder / NAME) as stream:
+                        stream.write(json.dumps(asdict(self), indent=1).encode())
+        except OSError as error:
+            raise SegError(f"--memory-cache {folder} cannot be made ({error.strerror}): name another.") from None
+
+    def check(self, wanted: Header, folder: Path) -> None:
+        """Refuses the cache in ``folder``, which has this header, for any use but the wanted one."""
+        if self.dictionaries != wanted.dictionaries:
+            difference = "of other dictionaries"
+        elif (self.model, self.sizes) != (wanted.model, wanted.sizes):
+            difference = "of another checkpoint, or of this one with other numbers (--fp16)"
+        elif self.number_type != wanted.number_type:
+            difference = f"of type {self.number_type}, not {wanted.number_type}"
+        else:
+            return
+        raise SegError(f"{folder} is a cache {difference}: name another --memory-cache, or remove that folder.")
+
+
+def parse_size(text: str) -> int:
+    """Reads ``500M`` or ``2G`` as bytes."""
+    number, unit = text.strip().upper().removesuffix("B"), 1
+    if number[-1:] in UNITS:
+        number, unit = number[:-1], UNITS[number[-1]]
+    try:
+        size = int(float(number) * unit)
+    except (ValueError, OverflowError):
+        size = 0
+    if size <= 0:
+        raise SegError(f"--memory-cache-size {text} is no size: write a number with M, G or T, as in 2G.")
+    return size
+
+
+def spell_size(size: float) -> str:
+    """Writes bytes for people: 1.5 GB."""
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TB"

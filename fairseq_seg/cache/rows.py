@@ -1,0 +1,78 @@
+"""The bytes of a slot: a row with its key, its gate projection and, for deep fusion, its value, in a number type.
+
+    fp32    4 bytes a number, exact
+    fp16    2 bytes a number
+    int8    1 byte a number, and for each of the parts a scale (fp32): the largest number of the part becomes 127
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..modules.memory import Entries
+
+TYPES = {"fp32": torch.float32, "fp16": torch.float16, "int8": torch.int8}
+ALIGNMENT = 4  # bytes; no number type needs more
+
+
+class Part(NamedTuple):
+    """Where a part of a row is: its scale (of int8 only) stands before its numbers."""
+
+    start: int
+    numbers: int
+    end: int
+
+
+class RowFormat:
+    """How the slots of one model are written.
+
+    Args:
+        number_type: a key of `TYPES`.
+        sizes: numbers of each part of `Entries`, 0 for a part that is not there.
+    """
+
+    def __init__(self, number_type: str, sizes: tuple[int, int, int]):
+        self.dtype = TYPES[number_type]
+        self._parts: list[Part | None] = []
+        end = 0
+        for size in sizes:
+            if size == 0:
+                self._parts.append(None)
+                continue
+            numbers = end + (torch.float32.itemsize if self.dtype == torch.int8 else 0)
+            self._parts.append(Part(end, numbers, numbers + size * self.dtype.itemsize))
+            end = self._parts[-1].end
+            end += -end % ALIGNMENT
+        self.row_bytes = end
+
+    def encode(self, entries: Entries) -> Tensor:
+        """Entries of N slots, (N, ...) each -> (N, row_bytes) uint8."""
+        rows = torch.zeros(len(entries.keys), self.row_bytes, dtype=torch.uint8, device=entries.keys.device)
+        for part, x in zip(self._parts, entries, strict=True):
+            if part is None:
+                continue
+            x = x.float()
+            if self.dtype == torch.int8:
+                # A slot of zeros alone has no scale to divide by.
+                scale = (x.abs().amax(-1, keepdim=True) / 127).clamp(min=torch.finfo(torch.float32).tiny)
+                rows[:, part.start : part.numbers] = scale.view(torch.uint8)
+                x = (x / scale).round()
+            elif self.dtype == torch.float16:
+                largest = torch.finfo(torch.float16).max
+                x = x.clamp(-largest, largest)  # or a score would be infinite
+            rows[:, part.numbers : part.end] = x.to(self.dtype).contiguous().view(torch.uint8)
+        return rows
+
+    def decode(self, rows: Tensor) -> Entries:
+        """(..., row_bytes) uint8 -> entries in fp32, (..., size) each; of fp32 rows they are views."""
+
+        def read(part: Part | None) -> Tensor | None:
+            if part is None:
+                return None
+            x = rows[..., part.numbers : part.end].view(self.dtype).float()
+            if self.dtype == torch.int8:
+                x *= rows[..., part.start : part.numbers].view(torch.float32)
+            return x
+
+        return Entries(*map(read, self._parts))

@@ -1,0 +1,288 @@
+"""The entries of a cache on disk: append-only segment files that are mapped, and forgotten whole when room is needed.
+
+    PATH/cache.json      what the entries were made with (`Header`)
+    PATH/7.rows          the slots of pairs, a row each, one pair after the other
+    PATH/7.index         for each pair of 7.rows its address, first row, number of rows and checksum
+    PATH/lock            held while something is written
+
+Rows are written before their index entry: what a killed process leaves is rows without an entry, or a piece of an
+entry, and is written over. What a dead machine leaves may be worse, which the checksum tells when a pair is first read.
+A segment's last use is the time stamp of its index.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from .address import ADDRESS_BYTES
+from .header import LOCK
+
+logger = logging.getLogger(__name__)
+
+SEGMENT_BYTES = 64 * 2**20
+LEAST_SEGMENTS = 16  # that the size limit has room for: what is forgotten at a time is no more than one of them
+ENTRY = np.dtype([("address", f"V{ADDRESS_BYTES}"), ("first", "<u8"), ("rows", "<u4"), ("checksum", "<u4")])
+
+
+class Place(NamedTuple):
+    """Where a pair's rows are."""
+
+    segment: Segment
+    first: int
+    rows: int
+    checksum: int
+
+
+def checksum(address: bytes, rows: np.ndarray) -> int:
+    """Tells whether these are the rows that were written for this pair; rows (T', row_bytes)."""
+    return crc32(rows, crc32(address))
+
+
+class Segment:
+    """A file of rows and its index, as far as it was read."""
+
+    def __init__(self, folder: Path, number: int, row_bytes: int):
+        self.number = number
+        self.rows_path, self.index_path = (folder / f"{number}.{ending}" for ending in ("rows", "index"))
+        self.row_bytes = row_bytes
+        self.addresses: list[bytes] = []
+        self.rows = 0  # that have an entry
+        self.cut_off = False
+        self._mapped = np.zeros((0, row_bytes), dtype=np.uint8)
+
+    @property
+    def bytes(self) -> int:
+        """The size of what has an entry."""
+        return self.rows * self.row_bytes + len(self.addresses) * ENTRY.itemsize
+
+    def used(self) -> int:
+        """When the segment was last used, in nanoseconds."""
+        return self.index_path.stat().st_mtime_ns
+
+    def touch(self) -> None:
+        """Notes that the segment is used now."""
+        now = time.time_ns()
+        with suppress(OSError):  # forgotten meanwhile, or not ours to write
+            os.utime(self.index_path, ns=(now, now))
+
+    def read_index(self) -> Iterator[tuple[bytes, Place]]:
+        """Reads the entries that were appended since the last time, up to the first that is not whole."""
+        index_size = self.index_path.stat().st_size
+        done = len(self.addresses) * ENTRY.itemsize
+        self.cut_off = index_size > done
+        if index_size - done < ENTRY.itemsize:
+            return
+        there = self.rows_path.stat().st_size // self.row_bytes if self.rows_path.exists() else 0
+        new = np.fromfile(self.index_path, ENTRY, (index_size - done) // ENTRY.itemsize, offset=done)
+        for address, first, rows, check in new.tolist():
+            if first != self.rows or first + rows > there:
+                return
+            self.addresses.append(address)
+            self.rows += rows
+            yield address, Place(self, first, rows, check)
+        self.cut_off = index_size % ENTRY.itemsize > 0
+
+    def read(self, place: Place) -> np.ndarray:
+        """The rows of a pair as they are in the file, (T', row_bytes): nothing is copied."""
+        end = place.first + place.rows
+        if end > len(self._mapped):
+            # Copy on write, because torch wants what could be written; nobody does.
+            mapped = np.memmap(self.rows_path, np.uint8, "c").view(np.ndarray)
+            whole = len(mapped) // self.row_bytes
+            self._mapped = mapped[: whole * self.row_bytes].reshape(whole, self.row_bytes)
+        return self._mapped[place.first : end]
+
+    def append(self, pairs: Sequence[tuple[bytes, np.ndarray]]) -> None:
+        """Writes the rows of pairs behind those that have an entry, then the entries."""
+        lengths = [len(rows) for _, rows in pairs]
+        index = np.zeros(len(pairs), ENTRY)
+        index["address"] = np.frombuffer(b"".join(address for address, _ in pairs), ENTRY["address"])
+        index["first"] = self.rows + np.cumsum([0, *lengths[:-1]])
+        index["rows"] = lengths
+        index["checksum"] = [checksum(*pair) for pair in pairs]
+        for path, start, content in (
+            (self.rows_path, self.rows * self.row_bytes, (rows for _, rows in pairs)),
+            (self.index_path, len(self.addresses) * ENTRY.itemsize, [index]),
+        ):
+            with open(path, "r+b" if path.exists() else "w+b") as stream:
+                stream.seek(start)
+                for piece in content:
+                    stream.write(piece.tobytes())
+                stream.truncate()
+
+    def remove(self) -> None:
+        """Removes the files; whoever has them mapped can go on reading."""
+        for path in (self.index_path, self.rows_path):
+            path.unlink(missing_ok=True)
+
+
+class PairCache:
+    """Rows by the address of their pair; any number of processes may read, and one at a time writes.
+
+    Args:
+        folder: exists.
+        row_bytes: the size of a slot.
+        limit: bytes that all segments together may take.
+    """
+
+    def __init__(self, folder: Path, row_bytes: int, limit: int):
+        self.folder, self.row_bytes, self.limit = folder, row_bytes, limit
+        self.segment_bytes = min(SEGMENT_BYTES, limit // LEAST_SEGMENTS)
+        self._segments: dict[int, Segment] = {}
+        self._places: dict[bytes, Place] = {}
+        self._checked: set[bytes] = set()
+        self._writable = True
+        with self._locked() as locked:
+            self._refresh(repair=locked)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, address: bytes) -> bool:
+        return address in self._places
+
+    @property
+    def bytes(self) -> int:
+        """The size of all entries."""
+        return sum(segment.bytes for segment in self._segments.values())
+
+    @property
+    def room(self) -> int:
+        """How many bytes can be appended before anything is forgotten, at least."""
+        return max(0, self.limit - self.bytes - self.segment_bytes)
+
+    def find(self, addresses: Sequence[bytes]) -> list[np.ndarray | None]:
+        """The rows of each pair, (T', row_bytes), mapped from the file; None where there are none."""
+        if any(address not in self._places for address in addresses):
+            self._refresh()  # another process may have written them
+        found = [self._read(address) for address in addresses]
+        for segment in {place.segment for address in addresses if (place := self._places.get(address))}:
+            segment.touch()
+        return found
+
+    def append(self, pairs: Iterable[tuple[bytes, np.ndarray]]) -> None:
+        """Keeps the rows (T', row_bytes) of pairs; nothing happens while another process writes."""
+        with self._locked() as locked:
+            if not locked:
+                return
+            try:
+                self._refresh(repair=True)
+                new = {address: rows for address, rows in pairs if address not in self._places}
+                for segment, share in self._distribute(new.items()):
+                    segment.append(share)
+                    self._read_index(segment)
+            except OSError as error:
+                logger.warning("%s takes no more pairs (%s): it is only read from now on", self.folder, error.strerror)
+                self._writable = False
+
+    def _read(self, address: bytes) -> np.ndarray | None:
+        place = self._places.get(address)
+        if place is None:
+            return None
+        try:
+            rows = place.segment.read(place)
+        except (FileNotFoundError, ValueError):  # another process removed it
+            self._forget(place.segment)
+            return None
+        if address not in self._checked:
+            if checksum(address, rows) != place.checksum:
+                logger.warning("an entry of %s is damaged and is made again", place.segment.rows_path)
+                del self._places[address]
+                return None
+            self._checked.add(address)
+        return rows
+
+    def _distribute(
+        self, pairs: Iterable[tuple[bytes, np.ndarray]]
+    ) -> Iterator[tuple[Segment, list[tuple[bytes, np.ndarray]]]]:
+        """Deals pairs out to the last segment and to new ones, for each of which there is room when it is yielded."""
+        segment = self._segments.get(max(self._segments, default=0))
+        share: list[tuple[bytes, np.ndarray]] = []
+        free = 0 if segment is None else self.segment_bytes - segment.bytes
+        for address, rows in pairs:
+            size = rows.nbytes + ENTRY.itemsize
+            if size > self.limit:
+                continue
+            if size > free:
+                if share:
+                    yield segment, share
+                free, share = max(size, self.segment_bytes), []
+                segment = self._new_segment(free)
+            share.append((address, rows))
+            free -= size
+        if share:
+            yield segment, share
+
+    def _new_segment(self, size: int) -> Segment:
+        """A segment that may grow to this size; those that were not used for longest make room for it.
+
+        Its number is higher than any before: other processes must not take it for one that is gone.
+        """
+        number = max(self._segments, default=0) + 1
+        self._make_room(size)
+        self._segments[number] = Segment(self.folder, number, self.row_bytes)
+        return self._segments[number]
+
+    def _make_room(self, size: int) -> None:
+        while self._segments and self.bytes + size > self.limit:
+            oldest = min(self._segments.values(), key=Segment.used)
+            self._forget(oldest)
+            oldest.remove()
+
+    def _refresh(self, repair: bool = False) -> None:
+        """Reads what is new in the folder; with the lock held, also cleans up after a process that was killed."""
+        numbers = sorted(int(path.stem) for path in self.folder.glob("*.index") if path.stem.isdigit())
+        for number in self._segments.keys() - set(numbers):
+            self._forget(self._segments[number])
+        for number in numbers:
+            segment = self._segments.setdefault(number, Segment(self.folder, number, self.row_bytes))
+            try:
+                self._read_index(segment)
+                if segment.cut_off and repair:
+                    logger.warning("%s is cut off: the last entries are dropped, the rest is used", segment.index_path)
+                    os.truncate(segment.index_path, len(segment.addresses) * ENTRY.itemsize)
+            except FileNotFoundError:
+                self._forget(segment)
+        if repair:
+            self._make_room(0)
+
+    def _read_index(self, segment: Segment) -> None:
+        for address, place in segment.read_index():
+            self._places[address] = place
+            self._checked.discard(address)
+
+    def _forget(self, segment: Segment) -> None:
+        self._segments.pop(segment.number, None)
+        for address in segment.addresses:
+            if address in self._places and self._places[address].segment is segment:
+                del self._places[address]
+
+    @contextmanager
+    def _locked(self) -> Iterator[bool]:
+        """Yields whether this process may write, and until the end no other does."""
+        if not self._writable:
+            yield False
+            return
+        try:
+            stream = open(self.folder / LOCK, "wb")
+        except OSError:  # a folder that may only be read
+            self._writable = False
+            yield False
+            return
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True

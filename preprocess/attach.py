@@ -58,6 +58,12 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--processes", type=positive, default=os.cpu_count(), help="processes that search, each in half a gigabyte"
     )
+    options.add_argument(
+        "--shards",
+        type=positive,
+        help="cut the index into so many shards, for a memory that is too large for one; what is found is the same "
+        "(default: the index as it is, or one)",
+    )
     return options
 
 
@@ -80,7 +86,7 @@ def attach(options: argparse.Namespace) -> None:
     if not splits:
         raise SegError(f"{data.folder} has none of the splits {options.splits}; it has {', '.join(data.splits())}.")
     settings = SearchSettings(**{name: getattr(options, name) for name in SearchSettings._fields})
-    retriever, memory_print = open_retriever(home, settings, options.exclude)
+    retriever, memory_print = open_retriever(home, settings, options.exclude, options.shards)
     print(f"memory: {len(retriever.memory.source):,} pairs of {home.folder}", flush=True)
     with ExitStack() as stack:
 

@@ -8,33 +8,51 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
+from pathlib import Path
 
 from fairseq_seg.data.attached import fingerprint
 from fairseq_seg.data.databin import DataBin
 from fairseq_seg.errors import SegError
-from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
+from fairseq_seg.retrieval.lucene import build_index
 from fairseq_seg.retrieval.retriever import Memory, Retriever
 from fairseq_seg.retrieval.settings import SearchSettings
+from fairseq_seg.retrieval.shards import build_shards, open_index, shard_count
 from fairseq_seg.retrieval.unit import Symbols, Words
 
 
-def open_retriever(home: DataBin, settings: SearchSettings, exclusion: str = "pair") -> tuple[Retriever, str]:
+def open_retriever(
+    home: DataBin, settings: SearchSettings, exclusion: str = "pair", shards: int | None = None
+) -> tuple[Retriever, str]:
     """Returns a retriever over the training set of `home` and the set's fingerprint.
 
-    The Lucene index lies beside the data; it is made first where it is missing or of other data.
+    The Lucene index lies beside the data; it is made first where it is missing, of other data, or not in the number of
+    ``shards`` that is asked for. What is found does not depend on that number.
     """
     source, target = home.pair("train")
     memory_print = fingerprint(source, target)
     memory = Memory(source, target)
     words = Words(home.dictionary(home.source_lang)) if "word" in settings[:2] else None
     query_unit, score_unit = (words if unit == "word" else Symbols() for unit in settings[:2])
-    folder = home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
+    folder = index_folder(home)
     identity = {"memory": memory_print, "unit": query_unit.name, "pairs": len(memory)}
-    if index_identity(folder) != identity:
-        build_index(folder, (query_unit.text(memory.source[row]) for row in memory.ids), identity)
-    engine = LuceneIndex(folder, identity, settings.k1, settings.b)
+
+    def texts(part: slice) -> Iterator[str]:
+        return (query_unit.text(memory.source[row]) for row in memory.ids[part])
+
+    found = shard_count(folder, identity)
+    if not found or shards not in (None, found):
+        if (shards or 1) > 1:
+            build_shards(folder, texts, identity, shards)
+        else:
+            build_index(folder, texts(slice(None)), identity)
+    engine = open_index(folder, identity, settings.k1, settings.b)
     retriever = Retriever(memory, engine, query_unit, score_unit, settings.candidates, exclusion)
     return retriever, memory_print
+
+
+def index_folder(home: DataBin) -> Path:
+    """Names the folder of a data-bin's index."""
+    return home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
 
 
 _worker: Retriever  # of a worker process

@@ -11,36 +11,36 @@ import logging
 import os
 import re
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from fairseq_seg.errors import SegError
+from fairseq_seg.retrieval.statistics import BANDS, Statistics, band_of
 
 FIELD = "symbols"
+STATISTICS = "statistics.npz"
 # To be raised when the files of an index, or what they mean, change.
-FORMAT = 5
+FORMAT = 6
 # The index is memory-mapped, outside the heap: a small heap is enough whatever the corpus.
 HEAP = "512m"
 # Lucene buffers this much before it writes a segment.
 BUFFER_MB = 64.0
-# Segments hold texts of similar length: up to the first number of symbols, and then up to so many times as many.
-SHORTEST_SEGMENT = 8
-SEGMENT_GROWTH = 1.6
 # Texts are searched whose length is at least this share of the query's, or the other way round.
 LENGTH_RATIO = 0.5
 # The rarest symbols of a query are searched for, so many at least, and more until the texts that hold them would come
 # to this share of all: frequent symbols take most of the time and tell least.
 FEWEST_SYMBOLS = 8
 TEXTS_SHARE = 0.3
-# Symbols in fewer than this share of the texts count as found nowhere: it keeps the table of shares small.
-RARE_SHARE = 0.001
-# Finds the document numbers in the JSON form of Lucene's TopDocs.
+# Find the document numbers and the scores in the JSON form of Lucene's TopDocs.
 DOCUMENT = re.compile(r'"doc":(\d+)')
+SCORE = re.compile(r'"score":([^,]+)')
+# Between a symbol and its boost; no symbol holds it.
+BOOST_MARK = "\x01"
 
 
 def find_java_home() -> str:
@@ -108,17 +108,9 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
         lengths = np.array([len(text.split()) for text in texts], dtype=np.int32)
         order = np.argsort(lengths, kind="stable").astype(np.int32)
         write_documents(partial, texts, order, lengths)
-        found_in = Counter(symbol for text in texts for symbol in set(text.split()))
-        common = sorted(symbol for symbol, count in found_in.items() if count > RARE_SHARE * len(texts))
-        np.savez(
-            partial / "documents.npz",
-            numbers=order,
-            lengths=lengths[order],
-            common=np.array(common, dtype=str),
-            shares=np.array([found_in[symbol] / len(texts) for symbol in common]),
-        )
-        description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
-        (partial / "identity.json").write_text(description + "\n", encoding="utf-8")
+        np.savez(partial / "documents.npz", numbers=order, lengths=lengths[order])
+        Statistics.of_texts(texts, lengths).save(partial / STATISTICS)
+        write_identity(partial, identity)
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     except java_error() as error:
@@ -128,7 +120,7 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
 
 
 def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: np.ndarray) -> None:
-    """Writes a Lucene index of the texts in the given order, shorter ones first, in segments of similar length."""
+    """Writes a Lucene index of the texts in the given order, shorter ones first; a segment has texts of one band."""
     java, cast = start_java()
     settings = java("org.apache.lucene.index.IndexWriterConfig")(
         java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
@@ -150,12 +142,13 @@ def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: 
 
     directory = open_directory(java, folder)
     writer = java("org.apache.lucene.index.IndexWriter")(directory, settings)
-    longest_of_segment = SHORTEST_SEGMENT
+    bands = band_of(lengths)
+    band = 0
     try:
         for number in tqdm(order, desc="index", unit=" pairs", dynamic_ncols=True):
-            if lengths[number] > longest_of_segment:
+            if bands[number] > band:
                 writer.flush()
-                longest_of_segment = max(longest_of_segment * SEGMENT_GROWTH, lengths[number])
+                band = bands[number]
             field.setStringValue(texts[number])
             writer.addDocument(document)
         writer.close()
@@ -184,6 +177,12 @@ def open_directory(java: Callable, folder: Path):
     return java("org.apache.lucene.store.MMapDirectory")(path)
 
 
+def write_identity(folder: Path, identity: dict) -> None:
+    """Writes what an index was made from; the last step of making one."""
+    description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
+    (folder / "identity.json").write_text(description + "\n", encoding="utf-8")
+
+
 def index_identity(folder: Path) -> dict | None:
     """Reads what an index was made from; None where there is no finished index of today's format."""
     try:
@@ -193,53 +192,90 @@ def index_identity(folder: Path) -> dict | None:
     return description.get("identity") if description.get("format") == FORMAT else None
 
 
+class Hits(NamedTuple):
+    """Texts that a search found, best first: their numbers (H,), BM25 scores (H,) and lengths in symbols (H,)."""
+
+    numbers: np.ndarray
+    scores: np.ndarray
+    lengths: np.ndarray
+
+
+def first_distinct(searches: Iterable[np.ndarray], count: int) -> np.ndarray:
+    """Takes ``count`` numbers from the first search, and from the next ones as long as there are too few."""
+    found = np.zeros(0, dtype=np.int64)
+    for numbers in searches:
+        found = np.concatenate([found, numbers[~np.isin(numbers, found)]])[:count]
+        if len(found) == count:
+            break
+    return found
+
+
 class LuceneIndex:
     """BM25 search in an index that `build_index` wrote.
 
     Only texts of a plausible length are searched, as long as they give enough hits: one that is less than half or more
     than twice as long as the query cannot reach a fuzzy score of 0.5 (Eq. 3). That leaves room among the hits for
     better ones, and part of the work undone.
+
+    A shard of a larger index gives its texts the scores that they have in the whole. Lucene weighs a symbol by
+    idf * tf / (tf + k1 * (1 - b + b * length / average)) with the idf and the average length of the shard alone; the
+    whole's are brought in by a boost of the symbol, and by a k1 and a b that make the same of the length.
     """
 
-    def __init__(self, folder: Path, identity: dict, k1: float, b: float):
-        """Opens an index, and refuses one that was made from something else than ``identity`` says."""
+    def __init__(self, folder: Path, identity: dict, k1: float, b: float, whole: Statistics | None = None):
+        """Opens an index, and refuses one that was made from something else than ``identity`` says.
+
+        ``whole`` are the statistics of the index that this one is a shard of.
+        """
         if index_identity(folder) != identity:
             raise SegError(f"{folder} is not an index of this memory; run seg-attach to make it again.")
         java, cast = start_java()
         with np.load(folder / "documents.npz") as documents:
-            self._numbers, lengths = documents["numbers"], documents["lengths"]
-            self._shares = dict(zip(documents["common"].tolist(), documents["shares"].tolist(), strict=True))
+            self._numbers, self._lengths = documents["numbers"], documents["lengths"]
+        self._own = Statistics.load(folder / STATISTICS)
+        self._whole = whole
+        self._shares = (whole or self._own).shares()
         reader = java("org.apache.lucene.index.DirectoryReader").open(open_directory(java, folder))
         leaves = [reader.leaves().get(leaf) for leaf in range(reader.leaves().size())]
         self._readers = [leaf.reader() for leaf in leaves]
-        # Where each segment starts, and its shortest and longest text.
+        # Where each segment starts, and the band of its texts.
         self._starts = np.array([leaf.docBase for leaf in leaves], dtype=np.int64)
-        sizes = np.array([segment.maxDoc() for segment in self._readers], dtype=np.int64)
-        self._shortest, self._longest = lengths[self._starts], lengths[self._starts + sizes - 1]
+        self._bands = band_of(self._lengths[self._starts])
         self._searchers: dict[tuple[int, int], object] = {}
-        self._similarity = java("org.apache.lucene.search.similarities.BM25Similarity")(k1, b)
-        analyzer = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
-        self._queries = java("org.apache.lucene.util.QueryBuilder")(analyzer)
+        self._k1, self._b = k1, b
+        self._queries = query_builder(boosts=whole is not None)
         self._json = java("com.fasterxml.jackson.databind.ObjectMapper")()
         version = java("org.apache.lucene.util.Version").LATEST.toString()
         self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|texts:{TEXTS_SHARE:g}"
 
     def search(self, text: str, count: int) -> np.ndarray:
         """Returns the numbers of up to ``count`` texts, best first."""
+        searches = (self._numbers[documents].astype(np.int64) for documents, _ in self._searches(text, count))
+        return first_distinct(searches, count)
+
+    def search_all(self, texts: Iterable[str], count: int) -> list[np.ndarray]:
+        """As `search`, for many texts."""
+        return [self.search(text, count) for text in texts]
+
+    def hits(self, text: str, count: int) -> Iterator[Hits]:
+        """Yields what each of the searches finds of which `search` joins as many as are needed."""
+        for documents, found in self._searches(text, count):
+            scores = np.array(SCORE.findall(found), dtype=np.float32)
+            yield Hits(self._numbers[documents].astype(np.int64), scores, self._lengths[documents])
+
+    def _searches(self, text: str, count: int) -> Iterator[tuple[np.ndarray, str]]:
+        """The quick search first; then those for a query for which it does not find enough, as in a small memory."""
         symbols = text.split()
-        if not symbols:
-            return np.zeros(0, dtype=np.int64)
-        first = int(np.searchsorted(self._longest, len(symbols) * LENGTH_RATIO))
-        last = int(np.searchsorted(self._shortest, len(symbols) / LENGTH_RATIO, side="right"))
-        # The quick way first; the others where it does not find enough, as in a small memory.
-        ways = [(" ".join(self._rarest(symbols)), first, last), (text, first, last), (text, 0, len(self._readers))]
-        found = np.zeros(0, dtype=np.int64)
-        for words, start, stop in ways:
-            if len(found) < count:
-                query = self._queries.createBooleanQuery(FIELD, words)
-                hits = self._search_segments(query, start, stop, count)
-                found = np.concatenate([found, hits[~np.isin(hits, found)]])[:count]
-        return found
+        if symbols:
+            first = int(band_of(len(symbols) * LENGTH_RATIO))
+            last = int(band_of(len(symbols) / LENGTH_RATIO)) + 1
+            for words, start, stop in (
+                (self._rarest(symbols), first, last),
+                (symbols, first, last),
+                (symbols, 0, len(BANDS)),
+            ):
+                query = self._queries.createBooleanQuery(FIELD, self._boosted(words, start, stop))
+                yield self._search_segments(query, start, stop, count)
 
     def _rarest(self, symbols: list[str]) -> list[str]:
         """The symbols worth searching for first, as often as the query has them."""
@@ -251,20 +287,49 @@ class LuceneIndex:
             chosen.add(symbol)
         return [symbol for symbol in symbols if symbol in chosen]
 
-    def _search_segments(self, query, first: int, last: int, count: int) -> np.ndarray:
-        """Searches the segments from ``first`` up to, not including, ``last``."""
-        if first >= last:
-            return np.zeros(0, dtype=np.int64)
-        searcher = self._searchers.get((first, last)) or self._make_searcher(first, last)
-        hits = searcher.search(query, count)
-        # One call brings all hits over as JSON; reading them one by one would take longer than the search.
-        found = DOCUMENT.findall(self._json.writeValueAsString(hits))
-        documents = np.fromiter(map(int, found), dtype=np.int64, count=len(found))
-        return self._numbers[documents + self._starts[first]].astype(np.int64)
+    def _boosted(self, symbols: list[str], first: int, last: int) -> str:
+        """The text of a query; in a shard each symbol has the boost that turns the shard's idf into the whole's."""
+        if self._whole is None:
+            return " ".join(symbols)
+        boosts = self._whole.idf(symbols, first, last) / self._own.idf(symbols, first, last)
+        return " ".join(f"{symbol}{BOOST_MARK}{boost}" for symbol, boost in zip(symbols, boosts.tolist(), strict=True))
 
-    def _make_searcher(self, first: int, last: int):
+    def _search_segments(self, query, first: int, last: int, count: int) -> tuple[np.ndarray, str]:
+        """Searches the bands from ``first`` up to, not including, ``last``; returns documents and Lucene's answer."""
+        start, stop = np.searchsorted(self._bands, (first, last)).tolist()
+        if start == stop:
+            return np.zeros(0, dtype=np.int64), ""
+        searcher = self._searchers.get((first, last)) or self._make_searcher(first, last, self._readers[start:stop])
+        # One call brings all hits over as JSON; reading them one by one would take longer than the search.
+        answer = self._json.writeValueAsString(searcher.search(query, count))
+        found = DOCUMENT.findall(answer)
+        return np.fromiter(map(int, found), dtype=np.int64, count=len(found)) + self._starts[start], answer
+
+    def _make_searcher(self, first: int, last: int, segments: list):
         java, cast = start_java()
-        reader = java("org.apache.lucene.index.MultiReader")(self._readers[first:last], False)
+        reader = java("org.apache.lucene.index.MultiReader")(segments, False)
         searcher = java("org.apache.lucene.search.IndexSearcher")(cast("org.apache.lucene.index.IndexReader", reader))
-        searcher.setSimilarity(self._similarity)
+        searcher.setSimilarity(
+            java("org.apache.lucene.search.similarities.BM25Similarity")(*self._length_norm(first, last))
+        )
         return self._searchers.setdefault((first, last), searcher)
+
+    def _length_norm(self, first: int, last: int) -> tuple[float, float]:
+        """The k1 and b for some bands; in a shard those that make of a length what k1, b and the whole's average do."""
+        if self._whole is None or not self._own.filled[first:last].sum():
+            return self._k1, self._b
+        fixed = self._k1 * (1 - self._b)
+        growing = self._k1 * self._b * self._own.average_length(first, last) / self._whole.average_length(first, last)
+        return fixed + growing, growing / (fixed + growing) if growing else 0.0
+
+
+def query_builder(boosts: bool):
+    """Makes what reads a query: symbols between white space, with ``boosts`` each with the boost written to it."""
+    java, _ = start_java()
+    parts = java("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
+    parts = parts.withTokenizer("whitespace", java("java.util.HashMap")())
+    if boosts:
+        options = java("java.util.HashMap")()
+        options.put("delimiter", BOOST_MARK)
+        parts = parts.addTokenFilter("delimitedBoost", options)
+    return java("org.apache.lucene.util.QueryBuilder")(parts.build())

@@ -22,8 +22,8 @@ class Engine(Protocol):
 
     signature: str
 
-    def search(self, text: str, count: int) -> np.ndarray:
-        """Returns the numbers of up to ``count`` distinct pairs, best first."""
+    def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
+        """Returns, for each text, the numbers of up to ``count`` distinct pairs, best first."""
 
 
 class Memory:
@@ -81,12 +81,11 @@ class Retriever:
         self, queries: Sequence[Sequence[int]], exclude: np.ndarray | None = None
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """As `search`, with a third array for each query that marks the pairs which Alg. 1 selects."""
-        keys = [None] * len(queries) if exclude is None else exclude
-        return list(map(self._search_one, queries, keys))
+        sentences = [np.asarray(query, dtype=np.int64) for query in queries]
+        keys = [None] * len(sentences) if exclude is None else exclude
+        return list(map(self._rank, sentences, self._candidates(sentences, keys)))
 
-    def _search_one(self, query: Sequence[int], key: np.uint64 | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        symbols = np.asarray(query, dtype=np.int64)
-        positions = self._candidates(self.query_unit.text(symbols), key)
+    def _rank(self, symbols: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         characters = self.score_unit.characters(symbols)
         sources = [self._characters[position] for position in positions]
         scores = fuzzy_scores(characters, sources)
@@ -95,12 +94,17 @@ class Retriever:
         covering = greedy_coverage(characters, [sources[position] for position in order])
         return ids[order], scores[order], covering
 
-    def _candidates(self, text: str, key: np.uint64 | None) -> np.ndarray:
-        """Fetches until enough pairs are left after the exclusion, or no more can be had."""
-        wanted = OVERFETCH * self.candidates
-        while True:
-            positions = self.engine.search(text, wanted) if text else np.zeros(0, dtype=np.int64)
-            allowed = positions if key is None else positions[self.keys[positions] != key]
-            if len(allowed) >= self.candidates or len(positions) < wanted:
-                return allowed
-            wanted *= 2
+    def _candidates(self, sentences: list[np.ndarray], keys: Sequence[np.uint64 | None]) -> list[np.ndarray]:
+        """Fetches until each sentence has enough pairs left after the exclusion, or no more can be had."""
+        texts = [self.query_unit.text(symbols) for symbols in sentences]
+        found: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(texts)
+        wanted, asking = OVERFETCH * self.candidates, list(range(len(texts)))
+        while asking:
+            starving = []
+            answers = self.engine.search_all([texts[row] for row in asking], wanted)
+            for row, positions in zip(asking, answers, strict=True):
+                found[row] = positions if keys[row] is None else positions[self.keys[positions] != keys[row]]
+                if len(found[row]) < self.candidates and len(positions) == wanted:
+                    starving.append(row)
+            wanted, asking = 2 * wanted, starving
+        return found

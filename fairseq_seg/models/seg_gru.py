@@ -58,6 +58,13 @@ class SegGRUConfig(FairseqDataclass):
         default=0.0,
         metadata={"help": "initial bias of the copy gate: below 0 it starts closed, and trusts the memory later"},
     )
+    coverage_penalty: float = field(
+        default=8.0,
+        metadata={
+            "help": "initial lambda: how much a slot that was copied from loses (Eq. 7). It is learnt, but Adam moves "
+            "it by no more than the learning rate a step: from 0 it stays far too small for thousands of updates"
+        },
+    )
     detach_memory: bool = field(
         default=False, metadata={"help": "no gradient through the memory's keys and values: cheaper, not the paper's"}
     )
@@ -207,6 +214,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
             units=units,
             gate_hidden=cfg.gate_hidden,
             gate_bias=cfg.gate_bias,
+            coverage_penalty=cfg.coverage_penalty,
             full=self.target_keys is not None or cfg.memory_match == "full",
         )
 

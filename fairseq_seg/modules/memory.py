@@ -88,10 +88,19 @@ class Gate(nn.Module):
 class KeyValueMemory(nn.Module):
     """Writes retrieved pairs into slots and reads them, step by step or for all steps at once."""
 
-    def __init__(self, key_size: int, context_size: int, units: int, gate_hidden: int, gate_bias: float, full: bool):
+    def __init__(
+        self,
+        key_size: int,
+        context_size: int,
+        units: int,
+        gate_hidden: int,
+        gate_bias: float,
+        coverage_penalty: float,
+        full: bool,
+    ):
         super().__init__()
         self.metric = nn.Parameter(torch.eye(key_size) if full else torch.ones(key_size))  # M
-        self.coverage_penalty = nn.Parameter(torch.zeros(1))  # lambda
+        self.coverage_penalty = nn.Parameter(torch.full((1,), coverage_penalty))  # lambda
         self.gate = Gate(context_size, units, gate_hidden, gate_bias)
 
     def entries(self, keys: Tensor, values: Tensor, keep_values: bool) -> Entries:

@@ -70,12 +70,13 @@ class FrozenMemory:
         if number_type == "auto":
             number_type = there.number_type if there is not None else "fp32"
         symbols = [dictionary_hash(side.dictionary.symbols) for side in (model.encoder, model.decoder)]
-        wanted = Header(model_fingerprint(model), tuple(symbols), number_type, entry_sizes(model))
+        self.format = RowFormat(number_type, entry_sizes(model))
+        fingerprint = model_fingerprint(model)
+        wanted = Header(fingerprint, tuple(symbols), number_type, self.format.sizes, self.format.row_bytes)
         if there is not None:
             there.check(wanted, folder)
         else:
             wanted.create(folder)
-        self.format = RowFormat(number_type, wanted.sizes)
         self.pairs = PairCache(folder, self.format.row_bytes, limit)
         logger.info(
             "memory cache: %s, %s, %d pairs, %s of %s",
@@ -89,6 +90,11 @@ class FrozenMemory:
     def serves(self, model: SegGRUModel) -> bool:
         """Whether this is the model that the cache was opened for, with the same numbers."""
         return model is self._model and model.decoder.embed.weight.dtype == self._dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is, and where a batch's tensors are expected."""
+        return self._model.decoder.embed.weight.device
 
     def write(self, memory: dict) -> Memory:
         """The memory of B sentences from what `PairMemory.collate` made of their P distinct pairs."""

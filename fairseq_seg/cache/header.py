@@ -27,6 +27,7 @@ class Header:
     dictionaries: tuple[str, str]  # fingerprints of the source's and the target's symbols
     number_type: str
     sizes: tuple[int, int, int]  # numbers of a slot's key, gate projection and value
+    row_bytes: int  # of a slot
     format: int = FORMAT
 
     @classmethod
@@ -36,7 +37,8 @@ class Header:
         try:
             fields = json.loads(path.read_bytes())
             header = cls(**{name: tuple(x) if isinstance(x, list) else x for name, x in fields.items()})
-            if header.format == FORMAT and len(header.sizes) == 3 and all(type(size) is int for size in header.sizes):
+            numbers = *header.sizes, header.row_bytes
+            if header.format == FORMAT and len(numbers) == 4 and all(type(number) is int for number in numbers):
                 return header
             reason = f"is of format {header.format}, and this version reads {FORMAT}"
         except FileNotFoundError:

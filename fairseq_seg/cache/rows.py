@@ -1,8 +1,8 @@
 """The bytes of a slot: a row with its key, its gate projection and, for deep fusion, its value, in a number type.
 
-    fp32    4 bytes a number, exact
-    fp16    2 bytes a number
-    int8    1 byte a number, and for each of the parts a scale (fp32): the largest number of the part becomes 127
+A number takes 4 bytes as fp32, which is exact, 2 as fp16, and 1 as int8, where each part of a row has a scale (fp32):
+the part's largest number becomes 127. The slot's symbol is not there: who asks for a pair has its symbols, which are
+its address.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class RowFormat:
     """
 
     def __init__(self, number_type: str, sizes: tuple[int, int, int]):
-        self.dtype = TYPES[number_type]
+        self.dtype, self.sizes = TYPES[number_type], sizes
         self._parts: list[Part | None] = []
         end = 0
         for size in sizes:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -30,6 +30,7 @@ from .header import LOCK
 logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 64 * 2**20
+PATIENCE = 1.0  # seconds to wait for another process that writes, which takes some milliseconds
 LEAST_SEGMENTS = 16  # that the size limit has room for: what is forgotten at a time is no more than one of them
 ENTRY = np.dtype([("address", f"V{ADDRESS_BYTES}"), ("first", "<u8"), ("rows", "<u4"), ("checksum", "<u4")])
 
@@ -46,6 +47,15 @@ class Place(NamedTuple):
 def checksum(address: bytes, rows: np.ndarray) -> int:
     """Tells whether these are the rows that were written for this pair; rows (T', row_bytes)."""
     return crc32(rows, crc32(address))
+
+
+def try_lock(stream: BinaryIO) -> bool:
+    """Locks a file until it is closed, unless another process has."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class Segment:
@@ -171,7 +181,7 @@ class PairCache:
         return found
 
     def append(self, pairs: Iterable[tuple[bytes, np.ndarray]]) -> None:
-        """Keeps the rows (T', row_bytes) of pairs; nothing happens while another process writes."""
+        """Keeps the rows (T', row_bytes) of pairs; nothing is kept where another process has the lock for long."""
         with self._locked() as locked:
             if not locked:
                 return
@@ -280,9 +290,7 @@ class PairCache:
             yield False
             return
         with stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
+            until = time.monotonic() + PATIENCE
+            while not (locked := try_lock(stream)) and time.monotonic() < until:
+                time.sleep(0.01)
+            yield locked

@@ -47,6 +47,7 @@ setup(
             "seg-memory = fairseq_seg.cli.memory:main",
             "seg-explain = fairseq_seg.cli.explain:main",
             "seg-evaluate = fairseq_seg.cli.evaluate:main",
+            "seg-cache = fairseq_seg.cli.cache:main",
         ]
     },
 )

@@ -13,7 +13,7 @@ from .split import read_lines
 INNER = re.compile(r"epoch \d+:\s+\d+ / \d+ (.*)")
 VALID = re.compile(r"epoch \d+ \| valid on '([^']+)' subset \| (.*)")
 # What is drawn, by fairseq's name.
-FIGURES = {"loss": "loss", "bleu": "BLEU on the development set", "gate": "mean gate", "lambda": "lambda of Eq. 7"}
+FIGURES = {"nll_loss": "loss", "bleu": "BLEU on the development set", "gate": "mean gate", "lambda": "lambda of Eq. 7"}
 
 
 @dataclass

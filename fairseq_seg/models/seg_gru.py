@@ -59,10 +59,10 @@ class SegGRUConfig(FairseqDataclass):
         metadata={"help": "initial bias of the copy gate: below 0 it starts closed, and trusts the memory later"},
     )
     coverage_penalty: float = field(
-        default=8.0,
+        default=0.0,
         metadata={
             "help": "initial lambda: how much a slot that was copied from loses (Eq. 7). It is learnt, but Adam moves "
-            "it by no more than the learning rate a step: from 0 it stays far too small for thousands of updates"
+            "it by no more than the learning rate a step: from 0, the paper's value, it takes thousands of updates"
         },
     )
     detach_memory: bool = field(
@@ -79,6 +79,7 @@ class SegGRUSmallConfig(SegGRUConfig):
     embed_dim: int = 256
     dropout: float = 0.2
     gate_hidden: int = 128
+    coverage_penalty: float = 8.0
 
 
 def _embedding(size: int, dim: int, pad: int) -> nn.Embedding:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -62,7 +62,25 @@ def parser() -> argparse.ArgumentParser:
         "--shards",
         type=positive,
         help="cut the index into so many shards, for a memory that is too large for one; what is found is the same "
-        "(default: the index as it is, or one)",
+        "(without it, the index is taken as it is)",
+    )
+    options.add_argument(
+        "--spark",
+        metavar="MASTER",
+        help="search on an Apache Spark cluster, as spark://host:7077, yarn or local[2], instead of in --processes",
+    )
+    options.add_argument(
+        "--spark-partitions",
+        type=positive,
+        metavar="N",
+        help="with --spark: cut a split into so many tasks (without it: 5,000 sentences each, or fewer where that "
+        "leaves a core without work)",
+    )
+    options.add_argument(
+        "--spark-index",
+        metavar="PATH",
+        help="with --spark: the memory's data-bin with its index on a path that all machines share (without it, a copy "
+        "is sent to each)",
     )
     return options
 
@@ -78,7 +96,10 @@ def positive(text: str) -> int:
 def attach(options: argparse.Namespace) -> None:
     """Attaches a memory to every split that `options` name."""
     from fairseq_seg.data.search import open_retriever, retriever_pool
+    from fairseq_seg.retrieval.spark import check_master, connect
 
+    if options.spark:
+        check_master(options.spark)
     data = DataBin(options.data, options.source_lang, options.target_lang)
     home = DataBin(options.memory_data, data.source_lang, data.target_lang) if options.memory_data else data
     check_dictionaries(data, home)
@@ -94,9 +115,23 @@ def attach(options: argparse.Namespace) -> None:
         def pool() -> Callable:
             return stack.enter_context(retriever_pool(home, settings, options.exclude, options.processes))
 
-        def search(chunks: list[tuple]) -> Iterator[list[tuple]]:
-            """Few sentences are found before another process has started."""
-            if options.processes == 1 or len(chunks) <= SMALL:
+        @cache
+        def on_cluster() -> Callable:
+            from fairseq_seg.data.spark_search import cluster_search
+
+            cluster = stack.enter_context(connect(options.spark))
+            # In this machine there is nothing to be sent.
+            shared = options.spark_index or (str(home.folder.resolve()) if options.spark.startswith("local") else None)
+            memory = (retriever, home, settings, options.exclude, memory_print)
+            return cluster_search(cluster, *memory, options.spark_partitions, shared)
+
+        def search(count: int, chunks: Iterable[tuple]) -> Iterator[list[tuple]]:
+            if not count:
+                return iter(())
+            if options.spark:
+                return on_cluster()(count, chunks)
+            # Few sentences are found before another process has started.
+            if options.processes == 1 or count <= SMALL:
                 return (retriever.search_and_cover(*chunk) for chunk in chunks)
             return pool()(chunks)
 
@@ -167,7 +202,7 @@ def retrieve(split: str, source, exclude, search: Callable, partial: Path, heade
     """Yields ids, scores and Alg. 1's marks of every example in order, from finished chunks where there are any.
 
     A chunk is a file in the folder ``partial``, written whole; chunks of other settings or data are thrown away.
-    ``search`` finds the pairs of a list of chunks, each (sentences, keys to exclude), in order.
+    ``search`` finds the pairs of so many chunks, each (sentences, keys to exclude), in order.
     """
     from tqdm import tqdm
 
@@ -183,7 +218,8 @@ def retrieve(split: str, source, exclude, search: Callable, partial: Path, heade
     }
     missing = [rows for path, rows in chunks.items() if not path.exists()]
     results = search(
-        [([source[row] for row in range(r.start, r.stop)], None if exclude is None else exclude[r]) for r in missing]
+        len(missing),
+        (([source[row] for row in range(r.start, r.stop)], None if exclude is None else exclude[r]) for r in missing),
     )
     with tqdm(total=len(source), desc=split, unit=" sentences", dynamic_ncols=True) as bar:
         for path, rows in chunks.items():

@@ -21,12 +21,17 @@ from fairseq_seg.retrieval.unit import Symbols, Words
 
 
 def open_retriever(
-    home: DataBin, settings: SearchSettings, exclusion: str = "pair", shards: int | None = None
+    home: DataBin,
+    settings: SearchSettings,
+    exclusion: str = "pair",
+    shards: int | None = None,
+    may_build: bool = True,
 ) -> tuple[Retriever, str]:
     """Returns a retriever over the training set of `home` and the set's fingerprint.
 
     The Lucene index lies beside the data; it is made first where it is missing, of other data, or not in the number of
-    ``shards`` that is asked for. What is found does not depend on that number.
+    ``shards`` that is asked for. What is found does not depend on that number. Without ``may_build`` a missing index is
+    an error.
     """
     source, target = home.pair("train")
     memory_print = fingerprint(source, target)
@@ -40,7 +45,7 @@ def open_retriever(
         return (query_unit.text(memory.source[row]) for row in memory.ids[part])
 
     found = shard_count(folder, identity)
-    if not found or shards not in (None, found):
+    if may_build and (not found or shards not in (None, found)):
         if (shards or 1) > 1:
             build_shards(folder, texts, identity, shards)
         else:

@@ -120,8 +120,8 @@ class ShardedIndex:
 
     def __init__(self, folder: Path, identity: dict, k1: float, b: float):
         """Opens an index that `build_shards` wrote, and refuses one that was made from something else."""
-        count = shard_count(folder, identity)
-        self._shards = [Shard(folder, identity, number, k1, b) for number in range(count)]
+        self.folder, self.identity, self.count = folder, identity, shard_count(folder, identity)
+        self._shards = [Shard(folder, identity, number, k1, b) for number in range(self.count)]
         self.signature = self._shards[0].signature
 
     def search_all(self, texts: Iterable[str], count: int) -> list[np.ndarray]:

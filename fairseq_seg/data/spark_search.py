@@ -1,0 +1,130 @@
+"""Retrieval from a data-bin's training set on a cluster: what executors do, and the search that hands it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_seg.data.databin import DataBin
+from fairseq_seg.data.search import index_folder, open_retriever
+from fairseq_seg.errors import SegError
+from fairseq_seg.retrieval.lucene import Hits
+from fairseq_seg.retrieval.retriever import Retriever
+from fairseq_seg.retrieval.settings import SearchSettings
+from fairseq_seg.retrieval.shards import Shard, ShardedIndex, join
+from fairseq_seg.retrieval.spark import Cluster, Place
+
+# Chunks of a partition at most: with 500 sentences each, some twenty seconds of work, thousands of times what it costs
+# Spark to hand a task out.
+LARGEST_PARTITION = 10
+
+
+@cache
+def open_copy(place: Place, languages: tuple, settings: SearchSettings, exclusion: str, memory_print: str) -> Retriever:
+    """Opens a copy of the memory on an executor, once a process; refuses one of other pairs."""
+    home = DataBin(place.here(), *languages)
+    retriever, found = open_retriever(home, settings, exclusion, may_build=False)
+    if found != memory_print:
+        raise SegError(f"{home.folder} holds other pairs than the memory of this run; copy the data-bin there again.")
+    return retriever
+
+
+def search_partition(copy_of: tuple, chunks: Sequence[tuple]) -> list[list[tuple]]:
+    """On an executor: what `Retriever.search_and_cover` gives for each chunk; ``copy_of`` is what `open_copy` takes."""
+    retriever = open_copy(*copy_of)
+    return [retriever.search_and_cover(*chunk) for chunk in chunks]
+
+
+@cache
+def open_shard(place: Place, index: str, identity: tuple, number: int, k1: float, b: float) -> Shard:
+    """Opens a shard of the index on an executor, once a process."""
+    return Shard(place.here() / index, dict(identity), number, k1, b)
+
+
+def search_shard(shard: tuple, texts: Sequence[str], count: int) -> list[list[Hits]]:
+    """On an executor: what a shard can add to the best ``count`` hits of each text; `open_shard` takes ``shard``."""
+    return [open_shard(*shard).needed_hits(text, count) for text in texts]
+
+
+class ClusterIndex:
+    """All shards of an index, each searched in a task of its own on a cluster."""
+
+    def __init__(self, cluster: Cluster, place: Place, index: ShardedIndex, settings: SearchSettings):
+        identity = tuple(sorted(index.identity.items()))
+        self._cluster = cluster
+        self._shards = [
+            (place, index.folder.name, identity, number, settings.k1, settings.b) for number in range(index.count)
+        ]
+        self.signature = index.signature
+
+    def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
+        """Returns, for each text, the numbers of up to ``count`` texts, best first."""
+        answers = self._cluster.run(search_shard, [(shard, texts, count) for shard in self._shards])
+        return [join(shards, count) for shards in zip(*answers, strict=True)]
+
+
+def cluster_search(
+    cluster: Cluster,
+    retriever: Retriever,
+    home: DataBin,
+    settings: SearchSettings,
+    exclusion: str,
+    memory_print: str,
+    partitions: int | None,
+    shared: str | None,
+) -> Callable[[int, Iterable[tuple]], Iterator[list[tuple]]]:
+    """Returns a search on the cluster: call it with the number of chunks and the chunks, and it yields their results.
+
+    A chunk is (queries, keys to exclude) of `Retriever.search_and_cover`; results come in the order of the chunks. They
+    are handed out in so many ``partitions``. Executors take the data-bin and its index from the path ``shared``, or
+    from a copy that is sent to each. Where the index is in shards, a task is a partition and a shard; what the shards
+    find is put together and ranked here.
+    """
+    in_shards = isinstance(retriever.engine, ShardedIndex)
+    if shared:
+        place = Place(shared, shipped=False)
+    else:
+        place = cluster.ship("memory", needed_files(home, index_alone=in_shards))
+    copy_of = (place, (home.source_lang, home.target_lang), settings, exclusion, memory_print)
+    ranking = copy(retriever)
+    if in_shards:
+        ranking.engine = ClusterIndex(cluster, place, retriever.engine, settings)
+
+    def search_group(group: list[tuple]) -> list[list[tuple]]:
+        if not in_shards:
+            return cluster.run(search_partition, [(copy_of, group)])[0]
+        queries, keys = zip(*group, strict=True)
+        exclude = None if keys[0] is None else np.concatenate(keys)
+        found = iter(ranking.search_and_cover([query for chunk in queries for query in chunk], exclude))
+        return [list(islice(found, len(chunk))) for chunk in queries]
+
+    def search(count: int, chunks: Iterable[tuple]) -> Iterator[list[tuple]]:
+        wanted = partitions or max(2 * cluster.cores, -(-count // LARGEST_PARTITION))
+        for results in cluster.map(search_group, groups(chunks, -(-count // wanted))):
+            yield from results
+
+    return search
+
+
+def groups(chunks: Iterable[tuple], size: int) -> Iterator[list[tuple]]:
+    """Takes ``size`` chunks together, the last ones as many as are left."""
+    remaining = iter(chunks)
+    while group := list(islice(remaining, size)):
+        yield group
+
+
+def needed_files(home: DataBin, index_alone: bool) -> Iterator[tuple[Path, Path]]:
+    """Lists the files that an executor needs, with their names in the data-bin: the index, and the pairs themselves."""
+    patterns = [f"{index_folder(home).name}/**/*"]
+    if not index_alone:
+        for lang in (home.source_lang, home.target_lang):
+            patterns += [f"train*.{home.pair_name}.{lang}", f"train*.{home.pair_name}.{lang}.*", f"dict.{lang}.txt"]
+    for pattern in patterns:
+        for path in home.folder.glob(pattern):
+            if path.is_file():
+                yield path, path.relative_to(home.folder)

@@ -1,0 +1,227 @@
+"""Work on a cluster through Apache Spark: a connection and tasks that fail with a sentence, never a Java trace.
+
+Executors need Python with the packages that retrieval uses, and Java. This package itself is sent to them. Therefore
+nothing but the standard library is imported here: where an executor lacks a package, it can still say so.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import socket
+import sys
+import zipfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from fairseq_seg.errors import SegError
+
+# A master that has not answered after so many seconds does not answer.
+ANSWER_SECONDS = 10
+# After so many seconds without an executor the user is told why nothing happens.
+PATIENCE_SECONDS = 60
+# Pieces of work that wait at Spark for each core, so that no core ever waits for this process.
+AHEAD = 2
+PACKAGE = Path(__file__).resolve().parents[1]
+# Spark puts its own configuration in the place of one without appenders, and sets the level of all to the gateway's.
+QUIET = """appender.nowhere.type = Null
+appender.nowhere.name = nowhere
+rootLogger.appenderRef.nowhere.ref = nowhere
+rootLogger.level = off
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = off
+"""
+
+
+class Place(NamedTuple):
+    """A folder as an executor finds it: a path that all machines share, or the name of a copy that Spark brought."""
+
+    path: str
+    shipped: bool
+
+    def here(self) -> Path:
+        """The folder on the machine that asks."""
+        if self.shipped:
+            from pyspark import SparkFiles
+
+            return Path(SparkFiles.get(self.path))
+        if not Path(self.path).is_dir():
+            raise SegError(
+                f"{self.path} is not there; name a folder that all machines share, or leave out --spark-index."
+            )
+        return Path(self.path)
+
+
+def check_master(master: str) -> None:
+    """Refuses a standalone master that does not answer. Spark itself would try for a minute and more."""
+    reason = None
+    addresses = re.findall(r"([^/,]+):(\d+)", master) if master.startswith("spark://") else []
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
+            return
+        except OSError as error:
+            reason = error.strerror or "no answer"
+    if reason:
+        raise SegError(f"No Spark master answers at {master} ({reason}); start it, or correct --spark.")
+
+
+@contextmanager
+def connect(master: str) -> Iterator[Cluster]:
+    """Connects to a cluster (`spark://host:7077`, `yarn`) or starts Spark in this machine (`local[2]`).
+
+    Everything else is set where Spark looks for it: spark-defaults.conf in SPARK_CONF_DIR, PYSPARK_PYTHON.
+    """
+    from fairseq_seg.retrieval.lucene import find_java_home
+
+    try:
+        from pyspark import SparkConf, SparkContext
+    except ImportError:
+        raise SegError("--spark needs pyspark; run 'pip install pyspark' in the version of the cluster.") from None
+    check_master(master)
+    os.environ["JAVA_HOME"] = find_java_home()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark takes Ctrl-C for itself; here it is left to Python.
+    interrupt = signal.getsignal(signal.SIGINT)
+    with TemporaryDirectory(prefix="fairseq-seg-") as folder:
+        keep_quiet(Path(folder))
+        settings = SparkConf().setMaster(master).setAppName("seg-attach").set("spark.ui.showConsoleProgress", "false")
+        settings.set("spark.hadoop.yarn.resourcemanager.connect.max-wait.ms", str(1000 * PATIENCE_SECONDS))
+        try:
+            context = SparkContext(conf=settings)
+            context.parallelize([0], 1)  # fails where the connection was given up meanwhile
+        except Exception as error:
+            with suppress(Exception):
+                SparkContext._active_spark_context.stop()
+            raise SegError(f"Spark cannot work with the master {master}: {reason_of(error)}.") from None
+        finally:
+            with suppress(ValueError):  # not the main thread: Spark has not taken it
+                signal.signal(signal.SIGINT, interrupt)
+        try:
+            package = Path(folder) / "fairseq_seg.zip"
+            make_zip(package, ((path, path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")))
+            context.addPyFile(str(package))
+            yield Cluster(context, Path(folder))
+        finally:
+            context.stop()
+
+
+def keep_quiet(folder: Path) -> None:
+    """Turns Spark's own log off, unless the user has set a log configuration."""
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if "log4j2.configurationFile" not in options:
+        path = folder / "log4j2.properties"
+        path.write_text(QUIET, encoding="utf-8")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -Dlog4j2.configurationFile=file:{path}"
+
+
+def make_zip(path: Path, files: Iterable[tuple[Path, Path]]) -> None:
+    """Packs files under the names they are to have, without compressing: indexes hardly shrink."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, name in files:
+            archive.write(file, name)
+
+
+class Cluster:
+    """A connection to Spark."""
+
+    def __init__(self, context, folder: Path):
+        """Takes Spark's context, and a folder for what is sent as long as the connection lasts."""
+        self._context = context
+        self._folder = folder
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time, as far as Spark knows by now."""
+        return self._context.defaultParallelism
+
+    def ship(self, name: str, files: Iterable[tuple[Path, Path]]) -> Place:
+        """Sends files to every executor, as a folder in which they have the names that come with them."""
+        archive = self._folder / f"{name}.zip"
+        make_zip(archive, files)
+        self._context.addArchive(f"{archive}#{name}")
+        return Place(name, shipped=True)
+
+    def run(self, function: Callable, tasks: list[tuple]) -> list:
+        """Calls a function of a module on executors, for each task with its arguments, and returns the results.
+
+        Spark repeats a task whose executor is lost; what the function itself refuses with a `SegError` is final.
+        """
+        from py4j.protocol import Py4JError
+
+        work = [pickle.dumps((function, arguments)) for arguments in tasks]
+        try:
+            answers = self._context.parallelize(work, len(work)).map(on_executor).collect()
+        except Py4JError as error:
+            raise SegError(f"Spark has given up a part of the work: {reason_of(error)}.") from None
+        results = []
+        for sentence, result in map(pickle.loads, answers):
+            if sentence:
+                raise SegError(sentence)
+            results.append(result)
+        return results
+
+    def map(self, work: Callable, items: Iterable) -> Iterator:
+        """Yields ``work(item)`` of each item in order. The work calls `run`; a thread each waits for its results."""
+        waiting: deque[Future] = deque()
+        with ThreadPoolExecutor(max_workers=1024) as threads:
+            try:
+                for item in items:
+                    waiting.append(threads.submit(work, item))
+                    while len(waiting) > AHEAD * self.cores:
+                        yield self._result(waiting.popleft())
+                while waiting:
+                    yield self._result(waiting.popleft())
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                self._context.cancelAllJobs()  # which also ends the threads
+                raise
+
+    def _result(self, future: Future):
+        """Waits; says after a while that it waits for want of executors."""
+        try:
+            return future.result(PATIENCE_SECONDS)
+        except NotYet:
+            tracker = self._context.statusTracker()
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            if not any(stage and stage.numActiveTasks for stage in stages):
+                print(
+                    f"\nThe cluster has run nothing for {PATIENCE_SECONDS} s: it has no worker, or none is free; "
+                    "still waiting (Ctrl-C stops).",
+                    file=sys.stderr,
+                )
+            return future.result()
+
+
+def on_executor(work: bytes) -> bytes:
+    """Runs a task; answers with its result, or with the sentence that says what this machine lacks.
+
+    Work and answer are pickled apart from Spark, because even reading them may need a package that is missing.
+    """
+    try:
+        function, arguments = pickle.loads(work)
+        return pickle.dumps((None, function(*arguments)))
+    except SegError as error:
+        sentence = str(error)
+    except ImportError as error:
+        sentence = (
+            f"Python at {sys.executable} lacks a package ({error}); install it, or name another in PYSPARK_PYTHON."
+        )
+    return pickle.dumps((f"On the executor {socket.gethostname()}: {sentence}", None))
+
+
+def reason_of(error: Exception) -> str:
+    """Finds in an error of Spark's what went wrong, without its traces: a line of an executor's Python, or of Java."""
+    java = getattr(error, "java_exception", None)
+    text = (java.toString() if java is not None else str(error)).strip()
+    python = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", text)
+    line = python[1] if python else text.splitlines()[0]
+    return re.sub(r"^([\w.]*(Exception|Error): )+", "", line).rstrip(". ")

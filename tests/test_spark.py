@@ -1,0 +1,238 @@
+"""seg-attach on a Spark cluster: a standalone master and two workers on loopback, which these tests start and stop."""
+
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from fairseq_seg.data.attached import fingerprint
+from fairseq_seg.data.databin import DataBin
+from fairseq_seg.data.spark_search import search_partition
+from fairseq_seg.errors import SegError
+from fairseq_seg.retrieval.lucene import find_java_home
+from fairseq_seg.retrieval.settings import SearchSettings
+from fairseq_seg.retrieval.spark import ANSWER_SECONDS, Place
+from preprocess import attach
+from tests.corpus import SOURCE, SPLITS, TARGET
+
+LOOPBACK = "127.0.0.1"
+# Little memory, and no time spent on optimizing what runs for a minute.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+PerfDisableSharedMem"
+DEFAULTS = f"""
+spark.driver.host {LOOPBACK}
+spark.driver.bindAddress {LOOPBACK}
+spark.driver.extraJavaOptions {JAVA_OPTIONS}
+spark.executor.memory 512m
+spark.executor.extraJavaOptions {JAVA_OPTIONS}
+spark.ui.enabled false
+"""
+SECONDS = 120
+JARS = Path(pyspark.__file__).parent / "jars" / "*"
+ROOT = Path(__file__).parent.parent
+
+
+class StandaloneCluster:
+    """A master and two workers of one core each, all on loopback, each in a process group of its own."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._processes: list[subprocess.Popen] = []
+        self.workers: list[subprocess.Popen] = []
+
+    def start(self) -> None:
+        log = self._spawn("master", "master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
+        self.master = wait_for(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()))[1]
+        logs = []
+        for name in ("worker1", "worker2"):
+            options = ("--host", LOOPBACK, "--webui-port", "0", "--cores", "1", "--memory", "1g")
+            logs.append(self._spawn(name, "worker.Worker", *options, "--work-dir", self._folder / name, self.master))
+            self.workers.append(self._processes[-1])
+        for log in logs:
+            wait_for(lambda log=log: "Successfully registered with master" in log.read_text())
+
+    def _spawn(self, name: str, part: str, *options: str | Path) -> Path:
+        log = self._folder / f"{name}.log"
+        with log.open("w") as file:
+            # As the script spark-class does it, which takes another Java process to find these words.
+            java = [Path(find_java_home()) / "bin" / "java", *JAVA_OPTIONS.split(), "-Xmx256m", "-cp", JARS]
+            command = [*java, f"org.apache.spark.deploy.{part}", *options]
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        self._processes.append(process)
+        return log
+
+    def kill(self, process: subprocess.Popen) -> None:
+        """Ends a process and its executors as a power cut would."""
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                self.kill(process)
+
+
+def wait_for(condition, seconds: float = SECONDS):
+    """Returns the condition's value as soon as it is true."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+    return value
+
+
+@pytest.fixture(scope="module")
+def quiet_spark(tmp_path_factory):
+    """Spark's settings for a small machine, with nothing that listens beyond it."""
+    folder = tmp_path_factory.mktemp("conf")
+    (folder / "spark-defaults.conf").write_text(DEFAULTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(folder))
+        patch.setenv("SPARK_LOCAL_IP", LOOPBACK)
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(quiet_spark, tmp_path_factory):
+    started = StandaloneCluster(tmp_path_factory.mktemp("spark"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="module")
+def local(data_bin, tmp_path_factory):
+    """A data-bin after seg-attach without Spark."""
+    folder = copy_data(data_bin, tmp_path_factory.mktemp("local"), "*.lucene")
+    attach.main([str(folder)])
+    return folder
+
+
+@pytest.fixture
+def fresh(local, tmp_path, monkeypatch):
+    """The same data-bin and index without the attached files, and chunks small enough to be handed out."""
+    monkeypatch.setattr(attach, "CHUNK", 20)
+    return copy_data(local, tmp_path)
+
+
+def copy_data(data: Path, folder: Path, *ignored: str) -> Path:
+    return shutil.copytree(data, folder / "data-bin", ignore=shutil.ignore_patterns("*.memory", *ignored))
+
+
+def assert_same_bytes(folder: Path, local: Path) -> None:
+    for split in SPLITS:
+        name = f"{split}.{SOURCE}-{TARGET}.memory"
+        assert (folder / name).read_bytes() == (local / name).read_bytes()
+
+
+def test_a_cluster_writes_the_same_bytes(cluster, fresh, local, capfd):
+    attach.main([str(fresh), "--spark", cluster.master, "--spark-partitions", "4"])
+    assert_same_bytes(fresh, local)
+    output = capfd.readouterr()
+    assert "400/400" in output.err  # the progress bar
+    assert "WARN" not in output.err and "log level" not in output.err
+
+
+def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
+    """A power cut while tasks run, here tasks of an index in shards on a shared path: the other worker repeats them."""
+    monkeypatch.setattr(attach, "CHUNK", 10)
+    counts = []
+
+    def kill():
+        cluster.kill(cluster.workers[0])
+        counts.append(len(list(fresh.glob("train.*.part/*.npz"))))
+
+    watcher = act_when_some_are_done(fresh, kill)
+    sharded = ["--shards", "2", "--spark-index", str(fresh), "--spark-partitions", "40"]
+    attach.main([str(fresh), "--spark", cluster.master, *sharded])
+    watcher.join()
+    assert 3 <= counts[0] < 35  # of 40: it was in the middle of the work
+    assert cluster.workers[0].returncode == -signal.SIGKILL
+    assert_same_bytes(fresh, local)
+
+
+def test_ctrl_c_stops_and_the_next_run_goes_on(quiet_spark, fresh, local, monkeypatch):
+    monkeypatch.setattr(attach, "CHUNK", 10)
+    watcher = act_when_some_are_done(fresh, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(SystemExit, match="stopped; the same command goes on from here"):
+        attach.main([str(fresh), "--spark", "local[1]", "--spark-partitions", "40"])
+    watcher.join()
+    assert 3 <= len(list(fresh.glob("train.*.part/*.npz"))) < 40 and not list(fresh.glob("*.memory"))
+    attach.main([str(fresh)])
+    assert_same_bytes(fresh, local)
+
+
+def act_when_some_are_done(folder: Path, act) -> threading.Thread:
+    """Acts from another thread when three chunks of the training set have been written."""
+
+    def watch():
+        wait_for(lambda: len(list(folder.glob("train.*.part/*.npz"))) >= 3)
+        act()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def test_an_executor_without_java_is_said_in_a_sentence(quiet_spark, fresh, tmp_path, monkeypatch, capfd):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nJAVA_HOME=/nowhere exec {sys.executable} $@\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    sentence = r"^On the executor \S+: JAVA_HOME is /nowhere, but no Java runtime is there; correct it or unset it\.$"
+    with pytest.raises(SegError, match=sentence):
+        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test"])
+    assert "Exception" not in capfd.readouterr().err
+
+
+def test_an_executor_without_the_index_is_said_in_a_sentence(quiet_spark, fresh, tmp_path):
+    nowhere = str(tmp_path / "nowhere")
+    with pytest.raises(SegError, match=r"^On the executor \S+: \S+nowhere is not there; name a folder that all"):
+        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--spark-index", nowhere])
+
+
+def test_an_executor_without_the_packages_is_said_in_a_sentence():
+    """Without its packages (-S) an executor's Python can still read this package and answer."""
+    code = (
+        f"import pickle, sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from fairseq_seg.retrieval.spark import on_executor\n"
+        f"print(pickle.loads(on_executor({pickle.dumps((search_partition, ()))!r}))[0])"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    assert re.match(r"On the executor \S+: Python at \S+ lacks a package \(No module named 'numpy'\)", done.stdout), (
+        done
+    )
+
+
+def test_a_copy_of_other_pairs_or_without_an_index_is_refused(local, tmp_path):
+    """What stands on a shared path need not be what this run asks for."""
+    other = copy_data(local, tmp_path)
+    memory = (Place(str(other), shipped=False), (SOURCE, TARGET), SearchSettings(), "pair")
+    with pytest.raises(SegError, match="holds other pairs than the memory of this run"):
+        search_partition((*memory, "another fingerprint"), [])
+    shutil.rmtree(next(other.glob("*.lucene")))
+    with pytest.raises(SegError, match="is not an index of this memory; run seg-attach"):
+        search_partition((*memory, fingerprint(*DataBin(local).pair("train"))), [])
+    assert not list(other.glob("*.lucene"))  # an executor makes none
+
+
+def test_a_master_that_does_not_answer_is_said_in_a_sentence(fresh):
+    start = time.monotonic()
+    with pytest.raises(SegError, match=r"^No Spark master answers at spark://127.0.0.1:1 \(Connection refused\)"):
+        attach.main([str(fresh), "--spark", f"spark://{LOOPBACK}:1"])
+    assert time.monotonic() - start < ANSWER_SECONDS
+
+
+def test_a_master_that_is_none_is_said_in_a_sentence(quiet_spark, fresh):
+    with pytest.raises(SegError, match="Spark cannot work with the master nonsense: Could not parse Master URL"):
+        attach.main([str(fresh), "--spark", "nonsense"])

@@ -28,7 +28,8 @@ def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
     lengths = np.full(pairs, sizes.length)
     source, target = (ListDataset(list(random_rows(pairs, sizes, dictionary)), lengths) for _ in range(2))
     ids = np.arange(pairs)
-    memory = PairMemory(np.arange(sizes.batch + 1) * k, ids, source, target, dictionary.pad(), dictionary.eos())
+    symbols = dictionary.pad(), dictionary.eos()
+    memory = PairMemory(np.arange(sizes.batch + 1) * k, ids, source, target, *symbols, cached=True)
     if k > 0:
         batch["net_input"]["memory"] = memory.collate(ids.reshape(sizes.batch, k))
     return batch

@@ -1,0 +1,141 @@
+"""What --memory-cache saves and takes: decoding speed without a cache, with an empty and with a full one, and its size.
+
+Batches and times are those of memory.py: every sentence has K pairs of its own. With an empty cache the time holds all
+that fills it, with a full one all that reads it. With DATA-BIN and --path, also a real split is translated, with
+fairseq-generate, to see how many translations fp16 and int8 change.
+"""
+
+import json
+import statistics
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+
+from memory import memory_batch
+from translator import interleave, parser, ratio, seg_model, start, vocabulary
+from translator import translator as decoder
+
+TYPES = ("fp32", "fp16", "int8")
+PAPER_PAIRS, PAPER_SLOTS = 744_528, 26  # English-French; symbols of a target
+LIMIT = 2**40
+
+
+def cached(sizes: Namespace, model, dictionary, k: int, number_type: str, folder: Path, full: bool) -> Callable:
+    """Beam search over a batch whose memory comes from a cache that is full, or empty each time."""
+    from fairseq_seg.cache.frozen import FrozenMemory
+    from fairseq_seg.cache.segments import PairCache
+
+    batch = memory_batch(sizes, dictionary, k)
+    memory = batch["net_input"]["memory"]
+    cache = FrozenMemory(model, folder / number_type, number_type, LIMIT)
+    search = decoder(model, dictionary, batch)
+
+    def job() -> None:
+        if not full:
+            cache.pairs = PairCache(Path(mkdtemp(dir=folder)), cache.format.row_bytes, LIMIT)
+        batch["net_input"]["memory"] = cache.write(memory)
+        search()
+
+    return job
+
+
+def measure_speed(sizes: Namespace, folder: Path) -> list[dict]:
+    """CPU seconds of each round, for each way to get K pairs, and those of the plain translator in the same rounds."""
+    dictionary = vocabulary(sizes.symbols)
+    model = seg_model(sizes, dictionary)
+    jobs = {(0, "plain"): decoder(model, dictionary, memory_batch(sizes, dictionary, 0))}
+    for k in sizes.pairs:
+        jobs[k, "no cache"] = decoder(model, dictionary, memory_batch(sizes, dictionary, k))
+        jobs[k, "fp32, empty"] = cached(sizes, model, dictionary, k, "fp32", folder, full=False)
+        for number_type in TYPES:
+            jobs[k, f"{number_type}, full"] = cached(sizes, model, dictionary, k, number_type, folder, full=True)
+    seconds = interleave({f"K={k} {name}": job for (k, name), job in jobs.items()}, sizes.rounds)
+    rows = []
+    for k, name in jobs:
+        taken = seconds[f"K={k} {name}"]
+        rows.append({"k": k, "cache": name, "sentences": sizes.batch, "seconds": taken, "plain": seconds["K=0 plain"]})
+    return rows
+
+
+def measure_size() -> list[dict]:
+    """What a pair of the paper's corpus takes at the paper's sizes, with shallow fusion."""
+    from fairseq_seg.cache.rows import RowFormat
+    from fairseq_seg.cache.segments import ENTRY
+    from fairseq_seg.models.seg_gru import SegGRUConfig
+
+    paper = SegGRUConfig()
+    rows = []
+    for number_type in TYPES:
+        slot = RowFormat(number_type, (2 * paper.hidden_size, paper.gate_hidden, 0)).row_bytes
+        pair = PAPER_SLOTS * slot + ENTRY.itemsize
+        rows.append({"type": number_type, "bytes a slot": slot, "bytes a pair": pair, "all pairs": PAPER_PAIRS * pair})
+    return rows
+
+
+def compare(options: Namespace, folder: Path) -> list[dict]:
+    """A split translated without a cache and with each type: share of the same translations, BLEU, bytes a pair."""
+    from sacrebleu import corpus_bleu
+
+    from fairseq_seg.cache.header import Header
+    from fairseq_seg.cache.segments import PairCache
+    from fairseq_seg.evaluate.decode import generate
+    from fairseq_seg.evaluate.outputs import read_output
+    from fairseq_seg.evaluate.split import load_split
+
+    split = load_split(options.data, options.split, references=options.references)
+
+    def translate(name: str, *more: str) -> list[str]:
+        arguments = ["--memory-k", str(options.memory_k), "--cpu", *more]
+        return read_output(generate(name, options.path, arguments, split, folder), split).lines
+
+    plain = translate("no cache")
+    bleu = corpus_bleu(plain, [split.references]).score
+    rows = [{"cache": "none", "same": 1.0, "bleu": bleu, "bytes a pair": 0}]
+    for number_type in TYPES:
+        cache = folder / f"cache-{number_type}"
+        lines = translate(number_type, "--memory-cache", str(cache), "--memory-cache-type", number_type)
+        pairs = PairCache(cache, Header.load(cache).row_bytes, LIMIT)
+        same = sum(a == b for a, b in zip(plain, lines, strict=True)) / len(lines)
+        score = corpus_bleu(lines, [split.references]).score
+        rows.append({"cache": number_type, "same": same, "bleu": score, "bytes a pair": pairs.bytes / len(pairs)})
+    return rows
+
+
+def main() -> None:
+    options = parser(__doc__.splitlines()[0], rounds=5)
+    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="translate a split of this data, too")
+    options.add_argument("--path", type=Path, metavar="CHECKPOINT", help="with this model")
+    options.add_argument("--split", default="test", help="of DATA-BIN")
+    options.add_argument("--references", type=Path, metavar="FILE", help="its references as plain text, for BLEU")
+    options.add_argument("--memory-k", type=int, default=2, help="pairs a sentence of the split")
+    options.add_argument("--pairs", type=int, nargs="+", default=[1, 4], help="the values of K to time")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON, too")
+    sizes = options.parse_args()
+    if (sizes.data is None) != (sizes.path is None):
+        options.error("DATA-BIN and --path go together")
+    start(sizes)
+    results = {"size": measure_size()}
+    print(f"| type | bytes a slot | KB a pair of {PAPER_SLOTS} symbols | GB for {PAPER_PAIRS:,} pairs |")
+    print("|---|---|---|---|")
+    for row in results["size"]:
+        kilobytes, gigabytes = row["bytes a pair"] / 1e3, row["all pairs"] / 1e9
+        print(f"| {row['type']} | {row['bytes a slot']:,} | {kilobytes:.1f} | {gigabytes:.1f} |")
+    with TemporaryDirectory() as folder:
+        results["speed"] = measure_speed(sizes, Path(folder))
+    print("\n| K | cache | decoding sentences/s | of plain |\n|---|---|---|---|")
+    for row in results["speed"]:
+        rate = row["sentences"] / statistics.median(row["seconds"])
+        print(f"| {row['k']} | {row['cache']} | {rate:.1f} | {ratio(row['plain'], row['seconds'])} |")
+    if sizes.data is not None:
+        with TemporaryDirectory() as folder:
+            results["translations"] = compare(sizes, Path(folder))
+        print("\n| cache | same translations | BLEU | bytes a pair |\n|---|---|---|---|")
+        for row in results["translations"]:
+            print(f"| {row['cache']} | {row['same']:.2%} | {row['bleu']:.2f} | {row['bytes a pair']:,.0f} |")
+    if sizes.json:
+        sizes.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

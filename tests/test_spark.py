@@ -11,103 +11,35 @@ import threading
 import time
 from pathlib import Path
 
-import pyspark
 import pytest
 
+from examples.benchmark.standalone import LOOPBACK, loopback_settings, standalone_cluster, wait_for
 from fairseq_seg.data.attached import fingerprint
 from fairseq_seg.data.databin import DataBin
 from fairseq_seg.data.spark_search import search_partition
 from fairseq_seg.errors import SegError
-from fairseq_seg.retrieval.lucene import find_java_home
 from fairseq_seg.retrieval.settings import SearchSettings
 from fairseq_seg.retrieval.spark import ANSWER_SECONDS, Place
 from preprocess import attach
 from tests.corpus import SOURCE, SPLITS, TARGET
 
-LOOPBACK = "127.0.0.1"
-# Little memory, and no time spent on optimizing what runs for a minute.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+PerfDisableSharedMem"
-DEFAULTS = f"""
-spark.driver.host {LOOPBACK}
-spark.driver.bindAddress {LOOPBACK}
-spark.driver.extraJavaOptions {JAVA_OPTIONS}
-spark.executor.memory 512m
-spark.executor.extraJavaOptions {JAVA_OPTIONS}
-spark.ui.enabled false
-"""
-SECONDS = 120
-JARS = Path(pyspark.__file__).parent / "jars" / "*"
 ROOT = Path(__file__).parent.parent
-
-
-class StandaloneCluster:
-    """A master and two workers of one core each, all on loopback, each in a process group of its own."""
-
-    def __init__(self, folder: Path):
-        self._folder = folder
-        self._processes: list[subprocess.Popen] = []
-        self.workers: list[subprocess.Popen] = []
-
-    def start(self) -> None:
-        log = self._spawn("master", "master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
-        self.master = wait_for(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()))[1]
-        logs = []
-        for name in ("worker1", "worker2"):
-            options = ("--host", LOOPBACK, "--webui-port", "0", "--cores", "1", "--memory", "1g")
-            logs.append(self._spawn(name, "worker.Worker", *options, "--work-dir", self._folder / name, self.master))
-            self.workers.append(self._processes[-1])
-        for log in logs:
-            wait_for(lambda log=log: "Successfully registered with master" in log.read_text())
-
-    def _spawn(self, name: str, part: str, *options: str | Path) -> Path:
-        log = self._folder / f"{name}.log"
-        with log.open("w") as file:
-            # As the script spark-class does it, which takes another Java process to find these words.
-            java = [Path(find_java_home()) / "bin" / "java", *JAVA_OPTIONS.split(), "-Xmx256m", "-cp", JARS]
-            command = [*java, f"org.apache.spark.deploy.{part}", *options]
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-        self._processes.append(process)
-        return log
-
-    def kill(self, process: subprocess.Popen) -> None:
-        """Ends a process and its executors as a power cut would."""
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    def stop(self) -> None:
-        for process in self._processes:
-            if process.poll() is None:
-                self.kill(process)
-
-
-def wait_for(condition, seconds: float = SECONDS):
-    """Returns the condition's value as soon as it is true."""
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-    return value
 
 
 @pytest.fixture(scope="module")
 def quiet_spark(tmp_path_factory):
     """Spark's settings for a small machine, with nothing that listens beyond it."""
-    folder = tmp_path_factory.mktemp("conf")
-    (folder / "spark-defaults.conf").write_text(DEFAULTS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_CONF_DIR", str(folder))
-        patch.setenv("SPARK_LOCAL_IP", LOOPBACK)
-        yield
+        settings = loopback_settings(tmp_path_factory.mktemp("conf"))
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield settings
 
 
 @pytest.fixture(scope="module")
 def cluster(quiet_spark, tmp_path_factory):
-    started = StandaloneCluster(tmp_path_factory.mktemp("spark"))
-    try:
-        started.start()
+    with standalone_cluster(tmp_path_factory.mktemp("spark"), quiet_spark) as started:
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.fixture(scope="module")

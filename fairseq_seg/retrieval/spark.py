@@ -83,9 +83,10 @@ def connect(master: str) -> Iterator[Cluster]:
     from fairseq_seg.retrieval.lucene import find_java_home
 
     try:
+        from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
     except ImportError:
-        raise SegError("--spark needs pyspark; run 'pip install pyspark' in the version of the cluster.") from None
+        raise SegError("--spark needs pyspark; run 'pip install pyspark==3.5.9', or the cluster's version.") from None
     check_master(master)
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -97,10 +98,7 @@ def connect(master: str) -> Iterator[Cluster]:
         settings.set("spark.hadoop.yarn.resourcemanager.connect.max-wait.ms", str(1000 * PATIENCE_SECONDS))
         try:
             context = SparkContext(conf=settings)
-            context.parallelize([0], 1)  # fails where the connection was given up meanwhile
         except Exception as error:
-            with suppress(Exception):
-                SparkContext._active_spark_context.stop()
             raise SegError(f"Spark cannot work with the master {master}: {reason_of(error)}.") from None
         finally:
             with suppress(ValueError):  # not the main thread: Spark has not taken it
@@ -110,6 +108,8 @@ def connect(master: str) -> Iterator[Cluster]:
             make_zip(package, ((path, path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")))
             context.addPyFile(str(package))
             yield Cluster(context, Path(folder))
+        except Py4JError as error:
+            raise SegError(f"Spark has given up: {reason_of(error)}; see the logs of its master and workers.") from None
         finally:
             context.stop()
 
@@ -125,7 +125,7 @@ def keep_quiet(folder: Path) -> None:
 
 def make_zip(path: Path, files: Iterable[tuple[Path, Path]]) -> None:
     """Packs files under the names they are to have, without compressing: indexes hardly shrink."""
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
         for file, name in files:
             archive.write(file, name)
 
@@ -155,13 +155,8 @@ class Cluster:
 
         Spark repeats a task whose executor is lost; what the function itself refuses with a `SegError` is final.
         """
-        from py4j.protocol import Py4JError
-
         work = [pickle.dumps((function, arguments)) for arguments in tasks]
-        try:
-            answers = self._context.parallelize(work, len(work)).map(on_executor).collect()
-        except Py4JError as error:
-            raise SegError(f"Spark has given up a part of the work: {reason_of(error)}.") from None
+        answers = self._context.parallelize(work, len(work)).map(on_executor).collect()
         results = []
         for sentence, result in map(pickle.loads, answers):
             if sentence:

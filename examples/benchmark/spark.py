@@ -1,0 +1,149 @@
+"""What Apache Spark adds to retrieval: the same sentences searched by seg-attach alone, in local[N] and on a cluster.
+
+    python examples/benchmark/spark.py [DATA-BIN]
+
+Everything is measured in one run, with as many processes as cores of Spark. The cluster is a standalone master with a
+worker for each core, in this machine. "Start" is the time until the first sentence is found, with all that is started,
+sent and opened for it; the rate is that of further rounds over all sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from fairseq_seg.data.databin import DataBin
+from fairseq_seg.data.search import open_retriever, retriever_pool
+from fairseq_seg.data.spark_search import cluster_search
+from fairseq_seg.retrieval.settings import SearchSettings
+from fairseq_seg.retrieval.spark import connect
+from preprocess.attach import CHUNK
+
+SETTINGS = SearchSettings()
+ALONE = "seg-attach alone"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describes the command line."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="its training and test set; generated without it")
+    options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
+    options.add_argument("--sentences", type=int, default=10_000, help="to search for, at most (10,000)")
+    options.add_argument("--cores", type=int, default=2, help="processes, cores of Spark, workers (2)")
+    options.add_argument("--rounds", type=int, default=3, help="measured after one that warms up (3)")
+    options.add_argument("--shards", type=int, help="cut the index into so many shards")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
+    return options
+
+
+def generate(folder: Path, pairs: int, sentences: int, seed: int = 1) -> None:
+    """Binarizes a corpus in which a few symbols are frequent, as in a language, and every sentence has variants."""
+    import torch
+    from fairseq.data import indexed_dataset
+
+    symbols, variants = 8000, 8
+    rng = np.random.default_rng(seed)
+    weights = 1 / np.arange(3, symbols + 3)
+
+    def draw(count: int) -> np.ndarray:
+        return 4 + rng.choice(symbols, count, p=weights / weights.sum())
+
+    patterns = [draw(rng.integers(5, 60)) for _ in range(max(pairs // variants, 1))]
+    for split, count in (("train", pairs), ("test", sentences)):
+        builders = [
+            indexed_dataset.make_builder(str(folder / f"{split}.en-fr.{lang}.bin"), "mmap", symbols + 4)
+            for lang in ("en", "fr")
+        ]
+        for _ in range(count):
+            pattern = patterns[rng.integers(len(patterns))]
+            changed = rng.random(len(pattern)) < 0.2
+            for builder in builders:
+                row = np.where(changed, draw(len(pattern)), pattern)
+                builder.add_item(torch.from_numpy(np.append(row, 2)))
+        for builder, lang in zip(builders, ("en", "fr"), strict=True):
+            builder.finalize(str(folder / f"{split}.en-fr.{lang}.idx"))
+    for lang in ("en", "fr"):
+        (folder / f"dict.{lang}.txt").write_text("".join(f"s{number} 1\n" for number in range(symbols)))
+
+
+@contextmanager
+def alone(home: DataBin, options: argparse.Namespace) -> Iterator[Callable]:
+    """The processes of seg-attach."""
+    with retriever_pool(home, SETTINGS, "pair", options.cores) as pool:
+        yield lambda count, chunks: pool(chunks)
+
+
+@contextmanager
+def on_spark(master: str, home: DataBin, options: argparse.Namespace) -> Iterator[Callable]:
+    """A connection to Spark as seg-attach makes it; a copy of the memory is sent, except within one process."""
+    retriever, memory_print = open_retriever(home, SETTINGS, "pair", options.shards)
+    shared = str(home.folder.resolve()) if master.startswith("local") else None
+    with connect(master) as cluster:
+        yield cluster_search(cluster, retriever, home, SETTINGS, "pair", memory_print, None, shared)
+
+
+def measure(opened, chunks: list[tuple], rounds: int) -> dict:
+    """Seconds until the first sentence, and sentences a second in each round after one that warms up."""
+    sentences = sum(len(queries) for queries, _ in chunks)
+    begin = time.perf_counter()
+    with opened as search:
+        next(iter(search(1, [(chunks[0][0][:1], None)])))
+        start = time.perf_counter() - begin
+        rates = []
+        for _ in range(rounds + 1):
+            begin = time.perf_counter()
+            found = sum(len(rows) for rows in search(len(chunks), chunks))
+            rates.append(found / (time.perf_counter() - begin))
+            assert found == sentences
+    return {"start_seconds": start, "sentences_per_second": rates[1:]}
+
+
+def main() -> None:
+    """Measures and prints a table."""
+    from standalone import loopback_settings, standalone_cluster
+
+    options = parser().parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.data is None:
+            generate(folder, options.pairs, options.sentences)
+        home = DataBin(options.data or folder)
+        open_retriever(home, SETTINGS, "pair", options.shards)  # makes the index
+        pairs, queries = len(home.pair("train")[0]), list(home.pair("test")[0])[: options.sentences]
+        chunks = [(queries[start : start + CHUNK], None) for start in range(0, len(queries), CHUNK)]
+        environment = loopback_settings(folder)
+        os.environ.update(environment)
+        results = {ALONE: measure(alone(home, options), chunks, options.rounds)}
+        local = f"local[{options.cores}]"
+        results[local] = measure(on_spark(local, home, options), chunks, options.rounds)
+        with standalone_cluster(folder, environment, options.cores) as cluster:
+            name = f"standalone, {options.cores} workers"
+            results[name] = measure(on_spark(cluster.master, home, options), chunks, options.rounds)
+    usual = statistics.median(results[ALONE]["sentences_per_second"])
+    print(f"\n{len(queries):,} sentences, memory of {pairs:,} pairs, {options.rounds} rounds\n")
+    print("| | start (s) | sentences/s | of seg-attach alone |\n|---|---|---|---|")
+    for name, result in results.items():
+        ratios = sorted(rate / usual for rate in result["sentences_per_second"])
+        result["ratios"] = ratios
+        print(
+            f"| {name} | {result['start_seconds']:.1f} | {statistics.median(result['sentences_per_second']):.1f} "
+            f"| {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) |"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -106,8 +106,7 @@ class Segment:
         """The rows of a pair as they are in the file, (T', row_bytes): nothing is copied."""
         end = place.first + place.rows
         if end > len(self._mapped):
-            # Copy on write, because torch wants what could be written; nobody does.
-            mapped = np.memmap(self.rows_path, np.uint8, "c").view(np.ndarray)
+            mapped = np.memmap(self.rows_path, np.uint8, "r").view(np.ndarray)
             whole = len(mapped) // self.row_bytes
             self._mapped = mapped[: whole * self.row_bytes].reshape(whole, self.row_bytes)
         return self._mapped[place.first : end]

@@ -33,7 +33,9 @@ PATIENCE_SECONDS = 120
 def loopback_settings(folder: Path) -> dict[str, str]:
     """Writes Spark's settings for a small machine into a folder; returns the environment in which Spark reads them."""
     (folder / "spark-defaults.conf").write_text(DEFAULTS)
-    return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_HOME": str(JARS.parents[1])}
+    scala = re.match(r"scala-library-(\d+\.\d+)", next(JARS.parent.glob("scala-library-*")).name)[1]
+    home = {"SPARK_HOME": str(JARS.parents[1]), "SPARK_SCALA_VERSION": scala}
+    return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": LOOPBACK} | home
 
 
 class StandaloneCluster:

@@ -1,0 +1,306 @@
+"""Run a recipe: from text to translations and a report, as its configuration file says.
+
+Every step is a command, printed before it runs, so that you can copy it and change it. A step that has finished is not
+repeated and a training that was stopped goes on from its last checkpoint: give the same command again. To begin anew,
+remove the output folder.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+UPDATES = re.compile(rb"num_updates[= ](\d+)")
+WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
+
+
+class RecipeError(Exception):
+    """What is wrong, in a sentence for the user."""
+
+
+@dataclass(frozen=True)
+class System:
+    """What is compared: how it is trained and with which seeds, or as which other system, and how it translates."""
+
+    generate: str  # options of fairseq-generate
+    train: str = ""  # options of fairseq-train
+    trained_as: str = ""  # the name of the system whose checkpoints it translates with, in another way
+    seeds: list[int] = field(default_factory=lambda: [1])
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A configuration file."""
+
+    pairs: list[str]  # language pairs of the text, as en-fr
+    prepare: str  # command that makes the folder {text} with train, dev and test; takes --corpus PREFIX
+    symbols: int  # subwords a language
+    train: str  # options of every fairseq-train
+    updates: int  # of every system, after the base
+    systems: dict[str, System]
+    directions: list[str] = field(default_factory=list)  # translated; by default the pairs as they are written
+    base_updates: int = 0  # of the plain translator that all systems of a direction start from; 0: from nothing
+    attach: str = ""  # options of seg-attach
+    sweep: str = ""  # the system that is also tried with 1, 2, 4, 8, 16 and adaptive pairs, and whose gates are shown
+    checkpoint: str = "checkpoint_last.pt"
+    jobs: int = 1  # trainings at a time
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a configuration file; a wrong or missing entry is said."""
+    try:
+        with path.open("rb") as stream:
+            entries = tomllib.load(stream)
+    except OSError as error:
+        raise RecipeError(f"{path} cannot be read: {error.strerror}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path} is not TOML: {error}.") from None
+    try:
+        systems = {name: System(**options) for name, options in entries.pop("systems", {}).items()}
+        recipe = Recipe(**entries, systems=systems)
+    except TypeError as error:
+        raise RecipeError(f"{path}: {str(error).split('__init__() ')[-1]}.") from None
+    for name in systems:
+        if not WORDS.fullmatch(name.replace(" ", "-")):
+            raise RecipeError(f"{path}: a system's name has letters, digits, blanks and hyphens only, not '{name}'.")
+    for name in (recipe.sweep, *(system.trained_as for system in systems.values())):
+        if name and (name not in systems or systems[name].trained_as):
+            raise RecipeError(f"{path}: '{name}' is none of the systems that are trained.")
+    return recipe
+
+
+def pair_of(direction: str, pairs: list[str]) -> str:
+    """The language pair whose text a direction is trained on: itself or itself turned round."""
+    turned = "-".join(reversed(direction.split("-")))
+    for pair in pairs:
+        if pair in (direction, turned):
+            return pair
+    raise RecipeError(f"{direction} is none of the recipe's directions: its pairs are {', '.join(pairs)}.")
+
+
+class Runner:
+    """Runs commands once: a finished step leaves a file with its command in the folder of its results."""
+
+    def __init__(self, environment: dict[str, str]):
+        self.environment = environment
+
+    def once(self, folder: Path, step: str, command: list[str]) -> None:
+        """Run a step in the foreground unless it was finished before."""
+        if self.finished(folder, step, command):
+            return
+        self.show(command)
+        if subprocess.run(command, cwd=ROOT, env=self.environment).returncode:
+            raise RecipeError(f"The step '{step}' failed; its message stands above.")
+        self.finish(folder, step, command)
+
+    def train(self, folder: Path, name: str, updates: int, command: list[str], position: int) -> None:
+        """Run a training beside others, its output in train.out and its progress, read from its log, as a bar."""
+        from tqdm import tqdm
+
+        if self.finished(folder, "train", command):
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        self.show(command)
+        with (folder / "train.out").open("ab") as output:
+            process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=output, stderr=output)
+        try:
+            with tqdm(total=updates, desc=name, unit=" updates", position=position) as bar:
+                while process.poll() is None:
+                    time.sleep(0.5)
+                    self.advance(bar, folder / "train.log")
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+        if process.returncode:
+            lines = (folder / "train.out").read_text(encoding="utf-8", errors="replace").split("\n")
+            said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+            raise RecipeError(f"Training {name} failed: {said.strip()} (all of it: {folder / 'train.out'})")
+        self.finish(folder, "train", command)
+
+    @staticmethod
+    def advance(bar, log: Path) -> None:
+        """Move a bar to the last update that a training logged."""
+        if log.exists():
+            with log.open("rb") as stream:
+                stream.seek(max(0, log.stat().st_size - 4096))
+                if found := UPDATES.findall(stream.read()):
+                    bar.update(int(found[-1]) - bar.n)
+
+    def finished(self, folder: Path, step: str, command: list[str]) -> bool:
+        """Tell whether a step was finished before, with this very command."""
+        mark = folder / f"{step}.finished"
+        if not mark.exists():
+            return False
+        if mark.read_text(encoding="utf-8") != shlex.join(command):
+            raise RecipeError(
+                f"{folder} has the step '{step}' of other options, in {mark.name}: remove the folder, or give another "
+                "--output."
+            )
+        return True
+
+    @staticmethod
+    def finish(folder: Path, step: str, command: list[str]) -> None:
+        (folder / f"{step}.finished").write_text(shlex.join(command), encoding="utf-8")
+
+    @staticmethod
+    def show(command: list[str]) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(f"\n$ {shlex.join(command)}", file=sys.stderr)
+
+
+def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runner: Runner) -> Path:
+    """Text, subwords and binarized data of a language pair, in `folder`; return where the text is."""
+    source, target = languages = pair.split("-")
+    text = folder / "text"
+    folder.mkdir(parents=True, exist_ok=True)
+    if corpus and Path(corpus, f"train.{source}").exists():
+        text = Path(corpus).resolve()
+    else:
+        prepare = recipe.prepare.format(source=source, target=target, text=shlex.quote(str(text)))
+        runner.once(folder, "prepare", [*shlex.split(prepare), *(["--corpus", corpus] if corpus else [])])
+    for language in languages:
+        model = folder / f"subword.{language}"
+        learn = ["--input", text / f"train.{language}", "--model", model, "--vocab-size", recipe.symbols]
+        runner.once(folder, f"subword-{language}", strings("seg-subword", "train", *learn))
+        for split in ("train", "dev", "test"):
+            encode = ["--input", text / f"{split}.{language}", "--output", folder / "symbols" / f"{split}.{language}"]
+            command = strings("seg-subword", "encode", "--model", f"{model}.model", *encode)
+            runner.once(folder, f"encode-{split}-{language}", command)
+    prefixes = {"--trainpref": "train", "--validpref": "dev", "--testpref": "test"}
+    options = [part for option, split in prefixes.items() for part in (option, folder / "symbols" / split)]
+    dictionaries = [
+        *("--srcdict", folder / f"subword.{source}.dict.txt"),
+        *("--tgtdict", folder / f"subword.{target}.dict.txt"),
+    ]
+    destination = ["--destdir", folder / "data-bin"]
+    command = strings("fairseq-preprocess", "-s", source, "-t", target, *options, *dictionaries, *destination)
+    runner.once(folder, "binarize", command)
+    return text
+
+
+def strings(*parts: object) -> list[str]:
+    return [str(part) for part in parts]
+
+
+def train_systems(recipe: Recipe, direction: str, data: Path, folder: Path, systems: list[str], runner: Runner) -> None:
+    """The base, then every system and seed, several at a time."""
+    source, target = direction.split("-")
+    plugin = ["--user-dir", "fairseq_seg", "--task", "seg_translation", "--criterion", "seg_cross_entropy"]
+    kept = ["--no-epoch-checkpoints", "--keep-interval-updates", 1, "--log-format", "simple", "--log-interval", 50]
+
+    def command(run: Path, seed: int, updates: int, *options: object) -> list[str]:
+        own = ["--seed", seed, "--max-update", updates, "--save-dir", run, "--log-file", run / "train.log"]
+        common = [data, "-s", source, "-t", target, *plugin, *shlex.split(recipe.train), *kept]
+        return strings("fairseq-train", *common, *options, *own)
+
+    start = []
+    if recipe.base_updates:
+        base = folder / "base"
+        train = command(base, 1, recipe.base_updates, "--memory-k", 0)
+        runner.train(base, f"{direction} base", recipe.base_updates, train, 0)
+        start = ["--finetune-from-model", base / "checkpoint_last.pt"]
+    with ThreadPoolExecutor(recipe.jobs) as pool:
+        running = []
+        for name in systems:
+            for seed in recipe.systems[name].seeds:
+                if recipe.systems[name].trained_as:
+                    continue
+                run = run_folder(folder, name, seed)
+                train = command(run, seed, recipe.updates, *shlex.split(recipe.systems[name].train), *start)
+                position = len(running) % recipe.jobs
+                label = f"{direction} {run.name}"
+                running.append(pool.submit(runner.train, run, label, recipe.updates, train, position))
+        for training in running:
+            training.result()
+
+
+def run_folder(folder: Path, system: str, seed: int) -> Path:
+    """Where a system is trained with a seed."""
+    return folder / f"{system.replace(' ', '-')}-{seed}"
+
+
+def evaluate(recipe: Recipe, direction: str, data: Path, text: Path, folder: Path, runner: Runner) -> None:
+    """Translate the test set with all systems, score them, and write the report."""
+    source, target = direction.split("-")
+    command = ["seg-evaluate", data, "-s", source, "-t", target, "--references", text / f"test.{target}"]
+    for name, system in recipe.systems.items():
+        trained = system.trained_as or name
+        runs = [run_folder(folder, trained, seed) for seed in recipe.systems[trained].seeds]
+        command += ["--system", name, *(f"{run / recipe.checkpoint} {system.generate}" for run in runs)]
+        if not system.trained_as:
+            command += ["--log", name, runs[0] / "train.log"]
+    if recipe.sweep:
+        system = recipe.systems[recipe.sweep]
+        checkpoint = run_folder(folder, recipe.sweep, system.seeds[0]) / recipe.checkpoint
+        command += ["--sweep", checkpoint, "--examples", f"{checkpoint} {system.generate}"]
+    command += ["--html", folder / "report.html", "--json", folder / "report.json", "--figures", folder / "figures"]
+    runner.once(folder, "evaluate", strings(*command))
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", type=Path, metavar="RECIPE.toml", help="the configuration file")
+    parser.add_argument(
+        "--corpus",
+        metavar="TEXT",
+        help="your text instead of the recipe's: a folder with train, dev and test of each language (train.en ...), or "
+        "the beginning of the names of two files (TEXT.en, TEXT.fr), from which dev and test are drawn",
+    )
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="default: 'output' beside the configuration file")
+    parser.add_argument("--directions", nargs="+", metavar="EN-FR", help="some of the recipe's directions, or yours")
+    parser.add_argument(
+        "--systems", nargs="+", metavar="NAME", help="train only these and write no report: to share the work out"
+    )
+    args = parser.parse_args()
+    try:
+        run(args)
+    except RecipeError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("Stopped; the same command goes on from here.")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run a recipe as the command line asks for it."""
+    recipe = read_recipe(args.recipe)
+    if unknown := set(args.systems or ()) - set(recipe.systems):
+        raise RecipeError(f"The recipe has no system '{min(unknown)}', only {', '.join(recipe.systems)}.")
+    output = (args.output or args.recipe.parent / "output").resolve()
+    corpus = args.corpus and str(Path(args.corpus).absolute())
+    directions = args.directions or recipe.directions or recipe.pairs
+    environment = dict(os.environ)
+    # Beside each other, two threads a training are slower than one.
+    environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // recipe.jobs)))
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
+    if shutil.which("fairseq-train", path=environment["PATH"]) is None:
+        raise RecipeError("fairseq-train was not found: run `make setup`, then use .venv/bin/python.")
+    runner = Runner(environment)
+    for direction in directions:
+        pair = pair_of(direction, [*recipe.pairs, *(args.directions if corpus and args.directions else ())])
+        shared, own = output / "data" / pair, output / direction
+        text = make_data(recipe, pair, shared, corpus, runner)
+        source, target = direction.split("-")
+        data = shared / "data-bin"
+        attach = ["seg-attach", data, "-s", source, "-t", target, *shlex.split(recipe.attach)]
+        own.mkdir(parents=True, exist_ok=True)
+        runner.once(own, "attach", strings(*attach))
+        train_systems(recipe, direction, data, own, args.systems or list(recipe.systems), runner)
+        if not args.systems:
+            evaluate(recipe, direction, data, text, own, runner)
+            print(f"The report of {direction} is {own / 'report.html'}: open it in a browser.")
+
+
+if __name__ == "__main__":
+    main()

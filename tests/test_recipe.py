@@ -1,0 +1,165 @@
+"""The recipes: JRC-Acquis' end to end on the generated corpus, what is skipped and resumed, and wrong input."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import make_corpus
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+sys.path.insert(0, str(EXAMPLES / "jrc_acquis"))
+import recipe  # noqa: E402  (the examples are scripts, not a package)
+from parallel_text import Pair  # noqa: E402
+
+SMALLER = {
+    'pairs = ["en-fr", "de-en", "en-es"]': 'pairs = ["en-fr"]\njobs = 2',
+    '["en-fr", "fr-en", "en-de", "de-en", "en-es", "es-en"]': '["en-fr"]',
+    "symbols = 20000": "symbols = 150",
+    "--arch seg_gru ": "--arch seg_gru_small --hidden-size 16 --embed-dim 16 --cpu --num-workers 0 ",
+    "updates = 500000": "updates = 20",
+    "-updates 5000": "-updates 10",
+    'generate = "': 'generate = "--max-len-a 0 --max-len-b 8 --beam 2 ',
+    '{"beam": 1}': '{"beam": 1, "max_len_a": 0, "max_len_b": 8}',
+}
+
+
+def run_recipe(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, EXAMPLES / "recipe.py", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def small_recipe(folder: Path) -> Path:
+    """Write JRC-Acquis' recipe at the size of the generated corpus."""
+    lines = [
+        (" ".join(pair.source.split()), " ".join(pair.target.split()))
+        for split in ("train", "valid", "test")
+        for pair in getattr(make_corpus(), split)
+    ]
+    for side, language in enumerate(("en", "fr")):
+        folder.joinpath(f"JRC-Acquis.en-fr.{language}").write_text("".join(f"{line[side]}\n" for line in lines))
+    text = EXAMPLES.joinpath("jrc_acquis/recipe.toml").read_text(encoding="utf-8")
+    text = text.replace("examples/jrc_acquis/data", str(folder))
+    for full, small in SMALLER.items():
+        assert full in text, full
+        text = text.replace(full, small)
+    path = folder / "recipe.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess]:
+    folder = tmp_path_factory.mktemp("jrc")
+    done = run_recipe(small_recipe(folder))
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder, done
+
+
+def test_from_text_to_the_report(finished):
+    folder, done = finished
+    report = folder / "output/en-fr/report.html"
+    assert str(report) in done.stdout
+    rows = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))["systems"]
+    names = ["TM", "NMT", "CopyNet", "SEG deep", "SEG both", "SEG", "SEG adaptive"]
+    assert [row["name"] for row in rows] == names
+    page = report.read_text(encoding="utf-8")
+    assert all(name in page for name in names)
+    # All systems were trained for as long as the recipe says.
+    logs = sorted(folder.glob("output/en-fr/*/train.log"))
+    assert len(logs) == 5
+    for log in logs:
+        assert "num_updates 20" in log.read_text(encoding="utf-8"), log
+
+
+def test_a_finished_recipe_does_nothing(finished):
+    folder, _ = finished
+    again = run_recipe(folder / "recipe.toml")
+    assert again.returncode == 0 and "\n$ " not in again.stderr
+    assert "report.html" in again.stdout
+
+
+def test_the_other_direction_shares_the_text(finished):
+    folder, _ = finished
+    done = run_recipe(folder / "recipe.toml", "--directions", "fr-en", "--systems", "NMT")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "fairseq-preprocess" not in done.stderr and "-s fr -t en" in done.stderr
+    assert not (folder / "output/fr-en/report.html").exists()
+
+
+def test_other_options_are_not_mixed_with_what_is_there(finished, tmp_path: Path):
+    folder, _ = finished
+    other = tmp_path / "recipe.toml"
+    other.write_text((folder / "recipe.toml").read_text().replace("--lr 0.001", "--lr 0.002"))
+    done = run_recipe(other, "--output", folder / "output")
+    assert done.returncode != 0 and "other options" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_stopped_training_goes_on(finished):
+    """The mark of a finished step goes with the training; the checkpoint of the interrupted one stays."""
+    folder, _ = finished
+    run = folder / "output/en-fr/NMT-1"
+    (run / "train.finished").unlink()
+    done = run_recipe(folder / "recipe.toml", "--systems", "NMT", "--directions", "en-fr")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Loaded checkpoint" in (run / "train.out").read_text(encoding="utf-8")
+    assert (run / "train.finished").exists()
+
+
+def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
+    folder, _ = finished
+    broken = (folder / "recipe.toml").read_text().replace("--optimizer adam", "--optimizer adam --clip-norm wide")
+    path = tmp_path / "recipe.toml"
+    path.write_text(broken)
+    done = run_recipe(path, "--output", tmp_path / "output", "--directions", "en-fr", "--systems", "NMT")
+    assert done.returncode != 0
+    assert "Training en-fr NMT-1 failed" in done.stderr and "wide" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "said"),
+    [
+        (("symbols = 150", "symbol = 150"), [], "unexpected keyword argument 'symbol'"),
+        (("symbols = 150", "symbols = "), [], "is not TOML"),
+        (('sweep = "SEG"', 'sweep = "SAG"'), [], "'SAG' is none of the systems"),
+        (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
+        (("", ""), ["--directions", "en-xx"], "en-xx is none of the recipe's directions"),
+        (("", ""), ["--corpus", "gone"], "is not there"),
+    ],
+)
+def test_wrong_input(tmp_path: Path, change: tuple[str, str], arguments: list[str], said: str):
+    path = small_recipe(tmp_path)
+    path.write_text(path.read_text().replace(*change))
+    done = run_recipe(path, *arguments)
+    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr
+    missing = run_recipe(tmp_path / "gone.toml")
+    assert missing.returncode != 0 and "cannot be read" in missing.stderr
+
+
+def test_jrc_acquis_is_split_as_in_the_paper():
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("jrc_prepare", EXAMPLES / "jrc_acquis/prepare.py")
+    prepare = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(prepare)
+    usual = [Pair(f"article {n}", f"article {n}", "") for n in range(60_000)]
+    long = [Pair("a " * 90 + str(n), "b", "") for n in range(600)]
+    left_out = [Pair("a " * 101, "b", ""), Pair("1 - 2", "b", ""), Pair("a", "***", "")]
+    splits = prepare.as_the_paper(usual + long + left_out)
+    assert len(splits["dev"]) == len(splits["test"]) == 3000
+    held_out = splits["dev"] + splits["test"]
+    assert 20 < sum(pair in set(long) for pair in held_out) < 120
+    assert len(splits["train"]) == 60_600 - 6000 - sum(pair not in set(held_out) for pair in long)
+    assert not set(left_out) & set(held_out + splits["train"])
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*/recipe.toml")), ids=lambda path: path.parent.name)
+def test_every_recipe_is_complete(path: Path):
+    read = recipe.read_recipe(path)
+    assert tomllib.loads(path.read_text(encoding="utf-8"))["systems"].keys() == read.systems.keys()
+    for direction in read.directions:
+        recipe.pair_of(direction, read.pairs)

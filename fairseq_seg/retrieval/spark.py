@@ -109,7 +109,10 @@ def connect(master: str) -> Iterator[Cluster]:
             context.addPyFile(str(package))
             yield Cluster(context, Path(folder))
         except Py4JError as error:
-            raise SegError(f"Spark has given up: {reason_of(error)}; see the logs of its master and workers.") from None
+            reason = reason_of(error)
+            if "stopped SparkContext" in reason:
+                reason = f"{master} does not answer as a master does, or none of its workers can start an executor"
+            raise SegError(f"Spark has given up: {reason}; see the logs of its master and workers.") from None
         finally:
             context.stop()
 

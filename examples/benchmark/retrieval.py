@@ -119,7 +119,7 @@ def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
     """Times the search and the re-ranking by themselves, in one thread."""
     unit, count = Symbols(), OVERFETCH * retriever.candidates
     start = time.perf_counter()
-    found = [retriever.engine.search(unit.text(query), count) for query in queries]
+    found = retriever.engine.search_all([unit.text(query) for query in queries], count)
     search = time.perf_counter() - start
     source, ids = retriever.memory.source, retriever.memory.ids
     candidates = [[unit.characters(source[row]) for row in ids[positions]] for positions in found]

@@ -94,7 +94,8 @@ def set_up(options: argparse.Namespace, rest: list[str]) -> tuple[FairseqConfig,
     if torch.cuda.is_available() and not cfg.common.cpu:
         model.cuda()
     model.prepare_for_inference_(cfg)
-    return cfg, task, task.open_cache([model.eval()])
+    model.eval()
+    return cfg, task, task.open_cache([model])
 
 
 def read_memories(task: SegTranslationTask, limit: int | None) -> tuple[PairMemory, np.ndarray]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,8 @@ def copy_data(data: Path, folder: Path, *ignored: str) -> Path:
     return shutil.copytree(data, folder / "data-bin", ignore=shutil.ignore_patterns("*.memory", *ignored))
 
 
-def assert_same_bytes(folder: Path, local: Path) -> None:
-    for split in SPLITS:
+def assert_same_bytes(folder: Path, local: Path, splits: Sequence[str] = SPLITS) -> None:
+    for split in splits:
         name = f"{split}.{SOURCE}-{TARGET}.memory"
         assert (folder / name).read_bytes() == (local / name).read_bytes()
 
@@ -86,11 +87,11 @@ def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
 
     watcher = act_when_some_are_done(fresh, kill)
     sharded = ["--shards", "2", "--spark-index", str(fresh), "--spark-partitions", "40"]
-    attach.main([str(fresh), "--spark", cluster.master, *sharded])
+    attach.main([str(fresh), "--spark", cluster.master, "--splits", "train", *sharded])
     watcher.join()
     assert 3 <= counts[0] < 35  # of 40: it was in the middle of the work
     assert cluster.workers[0].returncode == -signal.SIGKILL
-    assert_same_bytes(fresh, local)
+    assert_same_bytes(fresh, local, ["train"])
 
 
 def test_ctrl_c_stops_and_the_next_run_goes_on(quiet_spark, fresh, local, monkeypatch):
@@ -100,8 +101,8 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(quiet_spark, fresh, local, monkey
         attach.main([str(fresh), "--spark", "local[1]", "--spark-partitions", "40"])
     watcher.join()
     assert 3 <= len(list(fresh.glob("train.*.part/*.npz"))) < 40 and not list(fresh.glob("*.memory"))
-    attach.main([str(fresh)])
-    assert_same_bytes(fresh, local)
+    attach.main([str(fresh), "--splits", "train"])
+    assert_same_bytes(fresh, local, ["train"])
 
 
 def act_when_some_are_done(folder: Path, act) -> threading.Thread:
@@ -131,6 +132,12 @@ def test_an_executor_without_the_index_is_said_in_a_sentence(quiet_spark, fresh,
     nowhere = str(tmp_path / "nowhere")
     with pytest.raises(SegError, match=r"^On the executor \S+: \S+nowhere is not there; name a folder that all"):
         attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--spark-index", nowhere])
+
+
+def test_an_executor_without_its_python_is_said_in_a_sentence(quiet_spark, fresh, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
+    with pytest.raises(SegError, match='^Spark has given up: Cannot run program "/nowhere/python"'):
+        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test"])
 
 
 def test_an_executor_without_the_packages_is_said_in_a_sentence():

@@ -222,4 +222,4 @@ def reason_of(error: Exception) -> str:
     text = (java.toString() if java is not None else str(error)).strip()
     python = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", text)
     line = python[1] if python else text.splitlines()[0]
-    return re.sub(r"^([\w.]*(Exception|Error): )+", "", line).rstrip(". ")
+    return re.sub(r"^(.*: Lost task [^(]*\(.*?\) \(.*?\): )?([\w.]*(Exception|Error): )*", "", line).rstrip(". ")

@@ -25,7 +25,7 @@ help:
 setup: $(INSTALLED)
 
 demo: $(INSTALLED)
-	@$(RUN) bash examples/demo/run.sh $(CORPUS)
+	@$(RUN) python examples/recipe.py examples/demo/recipe.toml $(if $(CORPUS),--corpus $(CORPUS) --output examples/demo/output/$(notdir $(CORPUS)))
 
 # Two processes of one thread each: the tests' tensors are tiny, and several threads only wait for each other.
 test: $(INSTALLED)

@@ -5,10 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-demo=examples/demo/output/libreoffice-help
+data=examples/demo/output/data/en-fr
+translator=examples/demo/output/en-fr/SEG-1/checkpoint_last.pt
 work=examples/growing_memory/output
 pages=${1:-schart/} # the help of LibreOffice's charts
-if [ ! -e "$demo/seg/checkpoint_best.pt" ]; then
+if [ ! -e "$translator" ]; then
   echo "The demo's translator is not there: run make demo first." >&2
   exit 1
 fi
@@ -16,6 +17,6 @@ fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 
 [ -e "$work/document/document.fr" ] ||
-  python examples/growing_memory/document.py "$pages" "$work/document" --seen "$demo"/text/{train,dev}.en
-python examples/growing_memory/translate.py "$work/document" "$work" --data-bin "$demo/data-bin" \
-  --path "$demo/seg/checkpoint_best.pt" --spm-source "$demo/subword.en.model" --spm-target "$demo/subword.fr.model"
+  python examples/growing_memory/document.py "$pages" "$work/document" --seen "$data"/text/{train,dev}.en
+python examples/growing_memory/translate.py "$work/document" "$work" --data-bin "$data/data-bin" \
+  --path "$translator" --spm-source "$data/subword.en.model" --spm-target "$data/subword.fr.model"

@@ -6,6 +6,7 @@ nothing but the standard library is imported here: where an executor lacks a pac
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import re
@@ -118,7 +119,8 @@ def connect(master: str) -> Iterator[Cluster]:
 
 
 def keep_quiet(folder: Path) -> None:
-    """Turns Spark's own log off, unless the user has set a log configuration."""
+    """Turns Spark's own log off, unless the user has set a log configuration, and that of the bridge to it."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "log4j2.configurationFile" not in options:
         path = folder / "log4j2.properties"

@@ -63,7 +63,7 @@ def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dic
 class SegCrossEntropy(FairseqCriterion):
     """Cross entropy on the mixture. Training never builds a copy distribution over the vocabulary."""
 
-    def __init__(self, task, sentence_avg: bool, label_smoothing: float, generator_weight: float):
+    def __init__(self, task, sentence_avg: bool, label_smoothing: float, generator_weight: float = 0.0):
         super().__init__(task)
         if generator_weight < 0:
             raise SegError(f"--generator-weight {generator_weight} is negative: give 0 or more.")

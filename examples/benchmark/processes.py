@@ -1,0 +1,136 @@
+"""Resident memory of training processes that share one data folder with its attached memory.
+
+    python examples/benchmark/processes.py [DATA-BIN]
+
+The binarized sentences and the attached memory are mapped, so the system holds one copy of them for all processes of a
+machine. Every process reads every example, so that all of it is in memory, and then waits for the others.
+"Mapped files" are what it has of the data folder in its address space, "its share of them" that divided by the number
+of processes that have the same page (the kernel's PSS); "its own" is memory that no other process can use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+MB = 2**20
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="an attached data-bin; generated without it")
+    options.add_argument("-s", "--source-lang", help="source language")
+    options.add_argument("-t", "--target-lang", help="target language")
+    options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
+    options.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="how many at a time (1 2 4)")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
+    return options
+
+
+def mapped(folder: Path) -> dict[str, int]:
+    """Bytes that this process has resident: all, of files in `folder`, its share of those, and its own, from Linux."""
+    total = {"resident": 0, "mapped": 0, "share": 0, "own": 0}
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            fields = line.split(maxsplit=5)
+            inside = len(fields) == 6 and Path(fields[5]).is_relative_to(folder)
+            continue
+        name, value = line.split(":")
+        if name not in ("Rss", "Pss", "Private_Clean", "Private_Dirty"):
+            continue
+        size = int(value.split()[0]) * 1024
+        if name == "Rss":
+            total["resident"] += size
+            total["mapped"] += size * inside
+        elif name == "Pss":
+            total["share"] += size * inside
+        elif not inside:
+            total["own"] += size
+    return total
+
+
+def read_epoch(data: str, languages: list[str], k: int, everyone, answer) -> None:
+    """Load the training set as fairseq-train does, read every example, wait for everyone, and report."""
+    import logging
+
+    from fairseq import options, tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    plugin = ["--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", "--arch", "seg_gru_small"]
+    arguments = [data, *languages, *plugin, "--memory-k", str(k)]
+    config = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
+    logging.disable(logging.INFO)
+    task = tasks.setup_task(config.task)
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    for index in range(len(dataset)):
+        dataset[index]
+    everyone.wait()
+    answer.put(mapped(Path(data).resolve()))
+    everyone.wait()  # all are measured while all are there
+
+
+def measure(options: argparse.Namespace, data: str, processes: int, k: int) -> dict[str, float]:
+    """The mean of the processes' figures, in MB."""
+    context = multiprocessing.get_context("spawn")
+    everyone, answer = context.Barrier(processes), context.Queue()
+    languages = {"-s": options.source_lang, "-t": options.target_lang}
+    chosen = [part for option, language in languages.items() if language for part in (option, language)]
+    arguments = (data, chosen, k, everyone, answer)
+    readers = [context.Process(target=read_epoch, args=arguments) for _ in range(processes)]
+    for reader in readers:
+        reader.start()
+    figures = []
+    while len(figures) < processes:
+        try:
+            figures.append(answer.get(timeout=1))
+        except queue.Empty:
+            if failed := [reader for reader in readers if reader.exitcode]:
+                everyone.abort()
+                sys.exit(f"A reading process ended with code {failed[0].exitcode}; its message stands above.")
+    for reader in readers:
+        reader.join()
+    return {name: sum(figure[name] for figure in figures) / processes / MB for name in figures[0]}
+
+
+def main() -> None:
+    from tqdm import tqdm
+
+    options = parser().parse_args()
+    if not Path("/proc/self/smaps").exists():
+        sys.exit("This needs Linux: it reads /proc/self/smaps.")
+    with tempfile.TemporaryDirectory() as folder:
+        data = options.data
+        if data is None:
+            from spark import generate
+
+            generate(Path(folder), options.pairs, sentences=1)
+            attach = [sys.executable, str(ROOT / "preprocess/attach.py"), folder]
+            subprocess.run(attach, check=True, stdout=subprocess.DEVNULL)
+            data = folder
+        rows = []
+        for k in (0, 16):
+            for processes in tqdm(options.processes, desc=f"K={k}", leave=False):
+                rows.append({"k": k, "processes": processes} | measure(options, data, processes, k))
+    print("| K | processes | resident MB each | mapped files | its share of them | its own |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        figures = " | ".join(f"{row[name]:.0f}" for name in ("resident", "mapped", "share", "own"))
+        print(f"| {row['k']} | {row['processes']} | {figures} |")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,6 @@ that fills it, with a full one all that reads it. With DATA-BIN and --path, also
 fairseq-generate, to see how many translations fp16 and int8 change.
 """
 
-import json
 import statistics
 from argparse import Namespace
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
 from memory import memory_batch
-from translator import interleave, parser, ratio, seg_model, start, vocabulary
+from rounds import interleave, ratios, spread, write_json
+from translator import parser, seg_model, start, vocabulary
 from translator import translator as decoder
 
 TYPES = ("fp32", "fp16", "int8")
@@ -110,12 +110,11 @@ def main() -> None:
     options.add_argument("--references", type=Path, metavar="FILE", help="its references as plain text, for BLEU")
     options.add_argument("--memory-k", type=int, default=2, help="pairs a sentence of the split")
     options.add_argument("--pairs", type=int, nargs="+", default=[1, 4], help="the values of K to time")
-    options.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON, too")
     sizes = options.parse_args()
     if (sizes.data is None) != (sizes.path is None):
         options.error("DATA-BIN and --path go together")
     start(sizes)
-    results = {"size": measure_size()}
+    results = {"ratios": {}, "size": measure_size()}
     print(f"| type | bytes a slot | KB a pair of {PAPER_SLOTS} symbols | GB for {PAPER_PAIRS:,} pairs |")
     print("|---|---|---|---|")
     for row in results["size"]:
@@ -126,15 +125,17 @@ def main() -> None:
     print("\n| K | cache | decoding sentences/s | of plain |\n|---|---|---|---|")
     for row in results["speed"]:
         rate = row["sentences"] / statistics.median(row["seconds"])
-        print(f"| {row['k']} | {row['cache']} | {rate:.1f} | {ratio(row['plain'], row['seconds'])} |")
+        of_plain = ratios(row["plain"], row["seconds"])
+        print(f"| {row['k']} | {row['cache']} | {rate:.1f} | {spread(of_plain)} |")
+        if row["k"]:
+            results["ratios"][f"K={row['k']} decoding, {row['cache']}, of plain"] = of_plain
     if sizes.data is not None:
         with TemporaryDirectory() as folder:
             results["translations"] = compare(sizes, Path(folder))
         print("\n| cache | same translations | BLEU | bytes a pair |\n|---|---|---|---|")
         for row in results["translations"]:
             print(f"| {row['cache']} | {row['same']:.2%} | {row['bleu']:.2f} | {row['bytes a pair']:,.0f} |")
-    if sizes.json:
-        sizes.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(sizes.json, results)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 
+from rounds import interleave, ratios, spread, write_json
 from tqdm import tqdm
-from translator import interleave, parser, random_batch, random_rows, ratio, seg_model, start, task, trainer, vocabulary
+from translator import parser, random_batch, random_rows, seg_model, start, task, trainer, vocabulary
 from translator import translator as decoder
 
 
@@ -109,21 +110,35 @@ def main() -> None:
     training = interleave(jobs | {share: read(sizes, ks[1])}, sizes.rounds)
     decoding = interleave({f"K={k}": decode(sizes, k) for k in ks}, sizes.rounds)
 
+    rows = []
+    for k in ks:
+        taken = {"training": training[f"K={k}"], "decoding": decoding[f"K={k}"]}
+        of_plain = ratios(taken["training"], training["K=0"]), ratios(decoding["K=0"], taken["decoding"])
+        peak_mb = {"training": training_peak[k], "decoding": decoding_peak[k]}
+        tokens = {"length": sizes.length, "memory tokens": sizes.batch * k * sizes.length}
+        rows.append({"k": k, "of plain": dict(zip(taken, of_plain, strict=True)), "seconds": taken, "peak MB": peak_mb})
+        rows[-1] |= tokens
+    own = ratios(training[share], training[f"K={ks[1]}"])
+
     print("| K | memory tokens | training ms | times plain | peak MB | MB a 1,000 memory tokens |")
     print("|---|---|---|---|---|---|")
-    for k in ks:
-        seconds, tokens = training[f"K={k}"], sizes.batch * k * sizes.length
-        slope = f"{1000 * (training_peak[k] - training_peak[0]) / tokens:.0f}" if k else ""
-        print(
-            f"| {k} | {tokens} | {1000 * statistics.median(seconds):.0f} | {ratio(seconds, training['K=0'])} "
-            f"| {training_peak[k]:.0f} | {slope} |"
-        )
-    print(f"\nshare of a K={ks[1]} step that is the memory's own: {ratio(training[share], training[f'K={ks[1]}'])}\n")
+    for row in rows:
+        tokens, peak_mb = row["memory tokens"], row["peak MB"]["training"]
+        slope = f"{1000 * (peak_mb - training_peak[0]) / tokens:.0f}" if tokens else ""
+        milliseconds = 1000 * statistics.median(row["seconds"]["training"])
+        times_plain = spread(row["of plain"]["training"])
+        print(f"| {row['k']} | {tokens} | {milliseconds:.0f} | {times_plain} | {peak_mb:.0f} | {slope} |")
+    print(f"\nshare of a K={ks[1]} step that is the memory's own: {spread(own)}\n")
     print("| K | decoding sentences/s | of plain | peak MB |\n|---|---|---|---|")
-    for k in ks:
-        seconds = decoding[f"K={k}"]
-        rate = sizes.batch / statistics.median(seconds)
-        print(f"| {k} | {rate:.1f} | {ratio(decoding['K=0'], seconds)} | {decoding_peak[k]:.0f} |")
+    for row in rows:
+        rate = sizes.batch / statistics.median(row["seconds"]["decoding"])
+        of_plain, peak_mb = spread(row["of plain"]["decoding"]), row["peak MB"]["decoding"]
+        print(f"| {row['k']} | {rate:.1f} | {of_plain} | {peak_mb:.0f} |")
+    lines = {f"K={ks[1]} training, the memory's own share": own}
+    for row in rows[1:]:
+        lines[f"K={row['k']} training, times plain"] = row["of plain"]["training"]
+        lines[f"K={row['k']} decoding, of plain"] = row["of plain"]["decoding"]
+    write_json(sizes.json, {"ratios": lines, "rows": rows, "batch": sizes.batch})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ of processes that have the same page (the kernel's PSS); "its own" is memory tha
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import queue
 import re
@@ -19,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from generated import generate
+from rounds import add_json_option, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -33,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("-t", "--target-lang", help="target language")
     options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
     options.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="how many at a time (1 2 4)")
-    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
+    add_json_option(options)
     return options
 
 
@@ -104,6 +106,16 @@ def measure(options: argparse.Namespace, data: str, processes: int, k: int) -> d
     return {name: sum(figure[name] for figure in figures) / processes / MB for name in figures[0]}
 
 
+def compare(rows: list[dict]) -> dict[str, list[float]]:
+    """What a process holds of the mapped files, with as many processes as were tried, and what the memory adds."""
+    without, attached = rows[len(rows) // 2 - 1], rows[-1]
+    together = f"{attached['processes']} processes"
+    return {
+        f"{together}, share of the mapped files each": [attached["share"] / attached["mapped"]],
+        f"{together}, own memory with 16 pairs, times without": [attached["own"] / without["own"]],
+    }
+
+
 def main() -> None:
     from tqdm import tqdm
 
@@ -113,8 +125,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = options.data
         if data is None:
-            from spark import generate
-
             generate(Path(folder), options.pairs, sentences=1)
             attach = [sys.executable, str(ROOT / "preprocess/attach.py"), folder]
             subprocess.run(attach, check=True, stdout=subprocess.DEVNULL)
@@ -128,8 +138,7 @@ def main() -> None:
     for row in rows:
         figures = " | ".join(f"{row[name]:.0f}" for name in ("resident", "mapped", "share", "own"))
         print(f"| {row['k']} | {row['processes']} | {figures} |")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, {"ratios": compare(rows), "rows": rows})
 
 
 if __name__ == "__main__":

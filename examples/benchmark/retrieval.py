@@ -1,14 +1,18 @@
-"""Measures the quality and the speed of the retrieval on a data-bin, against brute force and two other engines.
+"""Measures the quality and the speed of the retrieval, against brute force and two other engines.
 
-    python examples/benchmark/retrieval.py DATA-BIN
+    python examples/benchmark/retrieval.py [DATA-BIN]
 
-Everything is measured in one run, on the same training set and the same sentences of the test set.
+Everything is measured in one run, on the same training set and the same sentences of the test set, which are generated
+where no data-bin is given. The engines take turns. Growth is measured in a process for each size of the memory, which
+opens an index that is there, as the processes of seg-attach do.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import resource
+import statistics
 import sys
 import tempfile
 import time
@@ -17,6 +21,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from generated import generate
+from rounds import add_json_option, interleave, ratios, spread, write_json
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -32,26 +38,20 @@ from preprocess.attach import keep, parser
 
 DEFAULTS = parser().parse_args(["DATA-BIN"])
 SETTINGS = SearchSettings()
-
-
-def queries_per_second(work: Callable[[], None], count: int, repeats: int) -> float:
-    """The best of some runs, after one that warms up: Java compiles what it runs often, which takes many sentences."""
-    work()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return count / min(seconds)
+OURS = "seg-attach, all steps"
+PYSERINI = "pyserini batch_search and reading"
 
 
 def make_retriever(source: Sequences, target: Sequences, folder: Path) -> Retriever:
-    """Indexes a training set with the settings that seg-attach has by default."""
+    """A retriever over an index that `index` made, with the settings that seg-attach has by default."""
     unit = Symbols()
-    memory = Memory(source, target)
-    build_index(folder, (unit.text(source[row]) for row in memory.ids), {})
     engine = LuceneIndex(folder, {}, SETTINGS.k1, SETTINGS.b)
-    return Retriever(memory, engine, unit, unit, SETTINGS.candidates)
+    return Retriever(Memory(source, target), engine, unit, unit, SETTINGS.candidates)
+
+
+def index(source: Sequences, target: Sequences, folder: Path) -> None:
+    """Indexes a training set."""
+    build_index(folder, (Symbols().text(source[row]) for row in Memory(source, target).ids), {})
 
 
 def retrieve_and_write(search: Callable, queries: list[np.ndarray], folder: Path) -> None:
@@ -101,8 +101,11 @@ def bm25s_search(texts: list[str], queries: list[str], threads: int) -> Callable
     return lambda: engine.retrieve(tokens, k=SETTINGS.candidates, n_threads=threads, show_progress=False)
 
 
-def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> float:
-    """Compares the best score found with the best of all; returns how many sentences brute force does in a second."""
+def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> tuple[float, dict[str, float]]:
+    """Compares the best score found with the best of all.
+
+    Returns how many sentences brute force does in a second, and the shares that were reached.
+    """
     unit = Symbols()
     everything = [unit.characters(row) for row in retriever.memory.source]
     start = time.perf_counter()
@@ -112,7 +115,8 @@ def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> float:
     reached, good = best >= true, true >= 0.5
     print(f"best score reached: {reached.mean():.1%} of all, {reached[good].mean():.2%} where the true best is >= 0.5")
     print(f"mean best score: {best.mean():.4f} found, {true.mean():.4f} true, {best.mean() / true.mean():.4f} of it")
-    return rate
+    shares = {"best pair found, where its score is >= 0.5": reached[good].mean() if good.any() else 1.0}
+    return rate, shares | {"mean best score found, of the true one": best.mean() / true.mean()}
 
 
 def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
@@ -135,19 +139,31 @@ def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
     )
 
 
-def main() -> None:
-    """Runs all measurements and prints them."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("data", metavar="DATA-BIN")
-    options.add_argument("--queries", type=int, default=3000, help="random test sentences to time (default: 3000)")
-    options.add_argument("--brute", type=int, default=500, help="of these, compared with brute force (default: 500)")
-    options.add_argument("--threads", type=int, default=2, help="for the other engines, and our processes (default: 2)")
-    options.add_argument("--repeats", type=int, default=3, help="timed runs, of which the best counts (default: 3)")
-    options.add_argument("--sizes", type=int, nargs="*", default=[20_000, 80_000], help="smaller memories to time")
-    options.add_argument("--seed", type=int, default=1)
-    options = options.parse_args()
+def grow(part: tuple[Sequences, Sequences], queries: list[np.ndarray], folder: Path, repeats: int) -> dict:
+    """Seconds of each round over all sentences in one process, and the peak of its memory, Java included."""
+    retriever = make_retriever(*part, folder / f"index{len(part[0])}")
 
-    data = DataBin(options.data)
+    def search(chunks: list[tuple]) -> list:
+        return [retriever.search_and_cover(*chunk) for chunk in chunks]
+
+    work = partial(retrieve_and_write, search, queries, folder)
+    seconds = interleave({f"{len(part[0]):,} pairs": work}, repeats, time.perf_counter)
+    (taken,) = seconds.values()
+    return {
+        "pairs": len(part[0]),
+        "sentences": len(queries),
+        "seconds": taken,
+        "peak MB": peak_megabytes(resource.RUSAGE_SELF),
+    }
+
+
+def peak_megabytes(who: int) -> float:
+    """The largest resident size that this process, or the largest of its children, has had."""
+    return resource.getrusage(who).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
+    """Runs all measurements and prints them."""
     source, target = data.pair("train")
     test = data.pair("test")[0]
     generator = np.random.default_rng(options.seed)
@@ -159,39 +175,59 @@ def main() -> None:
 
     retriever, _ = open_retriever(data, SETTINGS)
     print(f"engine: {retriever.engine.signature}, {retriever.candidates} candidates", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
+    texts = [unit.text(row) for row in source]
+    others = {PYSERINI: pyserini_search(texts, query_texts, folder / "pyserini", options.threads)}
+    try:
+        others["bm25s with numba, search alone"] = bm25s_search(texts, query_texts, options.threads)
+    except ImportError:
+        print("bm25s is left out: run 'pip install bm25s numba' to compare with it")
+    with retriever_pool(data, SETTINGS, "pair", options.threads) as search:
+        jobs = {OURS: partial(retrieve_and_write, search, queries, folder)} | others
+        seconds = interleave(jobs, options.repeats, time.perf_counter)
+    children = options.threads * peak_megabytes(resource.RUSAGE_CHILDREN)
+    print(f"peak memory of the {options.threads} processes, Java included: {children / 1024:.2f} GB", flush=True)
+    report_stages(retriever, queries)
+    brute, shares = report_quality(retriever, queries[: options.brute])
+    rates = {name: len(queries) / statistics.median(taken) for name, taken in seconds.items()}
+    print("\n| | sentences/s | of ours |\n|---|---|---|")
+    for name, taken in seconds.items():
+        print(f"| {name} | {rates[name]:.1f} | {spread(ratios(seconds[OURS], taken))} |")
+    print(f"| brute-force rapidfuzz, one thread | {brute:.1f} | {brute / rates[OURS]:.2f} |")
 
-        def rate_of(search: Callable) -> float:
-            work = partial(retrieve_and_write, search, queries, folder)
-            return queries_per_second(work, len(queries), options.repeats)
+    print("\n| pairs in the memory | ms a sentence, one process | peak MB, Java included |\n|---|---|---|", flush=True)
+    order, growth = generator.permutation(len(source)), []
+    for size in (*(size for size in options.sizes if size < len(source)), len(source)):
+        part = tuple(Sequences.from_rows(side[row] for row in order[:size]) for side in (source, target))
+        index(*part, folder / f"index{size}")
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            growth.append(pool.apply(grow, (part, queries, folder, options.repeats)))
+        milliseconds = 1000 * statistics.median(growth[-1]["seconds"]) / len(queries)
+        print(f"| {size:,} | {milliseconds:.2f} | {growth[-1]['peak MB']:.0f} |", flush=True)
+    lines = {f"retrieval, of {PYSERINI}": ratios(seconds[PYSERINI], seconds[OURS])}
+    lines |= {name: [float(share)] for name, share in shares.items()}
+    return {"ratios": lines, "pairs": len(source), "rates": rates, "growth": growth}
 
-        with retriever_pool(data, SETTINGS, "pair", options.threads) as search:
-            rates = {"seg-attach, all steps": rate_of(search)}
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peak += options.threads * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        print(f"peak memory, all processes, Java included: {peak / 2**20:.2f} GB", flush=True)
-        report_stages(retriever, queries)
-        texts = [unit.text(row) for row in source]
-        rates["pyserini batch_search and reading"] = queries_per_second(
-            pyserini_search(texts, query_texts, folder / "pyserini", options.threads), len(queries), options.repeats
-        )
-        try:
-            work = bm25s_search(texts, query_texts, options.threads)
-            rates["bm25s with numba, search alone"] = queries_per_second(work, len(queries), options.repeats)
-        except ImportError:
-            print("bm25s is left out: run 'pip install bm25s numba' to compare with it")
-        rates["brute-force rapidfuzz, one thread"] = report_quality(retriever, queries[: options.brute])
-        for name, rate in rates.items():
-            print(f"{rate:8.1f} sentences/s  {rate / rates['seg-attach, all steps']:6.2f}  {name}", flush=True)
 
-        order = generator.permutation(len(source))
-        print("growth, one process:")
-        for size in (*(size for size in options.sizes if size < len(source)), len(source)):
-            part = [Sequences.from_rows(side[row] for row in order[:size]) for side in (source, target)]
-            alone = make_retriever(*part, folder / f"index{size}")
-            rate = rate_of(lambda chunks, one=alone: (one.search_and_cover(*chunk) for chunk in chunks))
-            print(f"{rate:8.1f} sentences/s, {1000 / rate:.2f} ms a sentence, from {size:,} pairs", flush=True)
+def main() -> None:
+    """Measures on a data-bin, given or generated."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="its training and test set; generated without it")
+    options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
+    options.add_argument("--queries", type=int, default=3000, help="random test sentences to time (3,000)")
+    options.add_argument("--brute", type=int, default=500, help="of these, compared with brute force (500)")
+    options.add_argument("--threads", type=int, default=2, help="for the other engines, and our processes (2)")
+    options.add_argument("--repeats", type=int, default=3, help="timed rounds after one that warms up (3)")
+    options.add_argument("--sizes", type=int, nargs="*", default=[20_000, 80_000], help="smaller memories to time")
+    options.add_argument("--seed", type=int, default=1, help="of the choice of sentences (1)")
+    add_json_option(options)
+    options = options.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.data is None:
+            (folder / "data-bin").mkdir()
+            generate(folder / "data-bin", options.pairs, options.queries, options.seed)
+        results = measure(options, DataBin(options.data or folder / "data-bin"), folder)
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ sent and opened for it; the rate is that of further rounds over all sentences.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -20,7 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
+from generated import generate
+from rounds import add_json_option, spread, write_json
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -44,38 +44,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--cores", type=int, default=2, help="processes, cores of Spark, workers (2)")
     options.add_argument("--rounds", type=int, default=3, help="measured after one that warms up (3)")
     options.add_argument("--shards", type=int, help="cut the index into so many shards")
-    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
+    add_json_option(options)
     return options
-
-
-def generate(folder: Path, pairs: int, sentences: int, seed: int = 1) -> None:
-    """Binarizes a corpus in which a few symbols are frequent, as in a language, and every sentence has variants."""
-    import torch
-    from fairseq.data import indexed_dataset
-
-    symbols, variants = 8000, 8
-    rng = np.random.default_rng(seed)
-    weights = 1 / np.arange(3, symbols + 3)
-
-    def draw(count: int) -> np.ndarray:
-        return 4 + rng.choice(symbols, count, p=weights / weights.sum())
-
-    patterns = [draw(rng.integers(5, 60)) for _ in range(max(pairs // variants, 1))]
-    for split, count in (("train", pairs), ("test", sentences)):
-        builders = [
-            indexed_dataset.make_builder(str(folder / f"{split}.en-fr.{lang}.bin"), "mmap", symbols + 4)
-            for lang in ("en", "fr")
-        ]
-        for _ in range(count):
-            pattern = patterns[rng.integers(len(patterns))]
-            changed = rng.random(len(pattern)) < 0.2
-            for builder in builders:
-                row = np.where(changed, draw(len(pattern)), pattern)
-                builder.add_item(torch.from_numpy(np.append(row, 2)))
-        for builder, lang in zip(builders, ("en", "fr"), strict=True):
-            builder.finalize(str(folder / f"{split}.en-fr.{lang}.idx"))
-    for lang in ("en", "fr"):
-        (folder / f"dict.{lang}.txt").write_text("".join(f"s{number} 1\n" for number in range(symbols)))
 
 
 @contextmanager
@@ -132,17 +102,14 @@ def main() -> None:
             name = f"standalone, {options.cores} workers"
             results[name] = measure(on_spark(cluster.master, home, options), chunks, options.rounds)
     usual = statistics.median(results[ALONE]["sentences_per_second"])
+    compared = {name: [rate / usual for rate in row["sentences_per_second"]] for name, row in results.items()}
     print(f"\n{len(queries):,} sentences, memory of {pairs:,} pairs, {options.rounds} rounds\n")
     print("| | start (s) | sentences/s | of seg-attach alone |\n|---|---|---|---|")
-    for name, result in results.items():
-        ratios = sorted(rate / usual for rate in result["sentences_per_second"])
-        result["ratios"] = ratios
-        print(
-            f"| {name} | {result['start_seconds']:.1f} | {statistics.median(result['sentences_per_second']):.1f} "
-            f"| {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) |"
-        )
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    for name, row in results.items():
+        rate = statistics.median(row["sentences_per_second"])
+        print(f"| {name} | {row['start_seconds']:.1f} | {rate:.1f} | {spread(compared[name])} |")
+    lines = {f"Spark {name}, of {ALONE}": of_alone for name, of_alone in compared.items() if name != ALONE}
+    write_json(options.json, {"ratios": lines, "pairs": pairs, "sentences": len(queries), "rows": results})
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ take. Prints training tokens/s and beam-5 sentences/s of each, and our rate as a
 import argparse
 import logging
 import statistics
-import time
 from argparse import Namespace
 from collections.abc import Callable
 
-from tqdm import tqdm
+from rounds import add_json_option, interleave, ratios, spread, write_json
 
 BEAM = 5
 
@@ -25,25 +24,8 @@ def parser(description: str, rounds: int) -> argparse.ArgumentParser:
     options.add_argument("--batch", type=int, default=32, help="sentences a batch")
     options.add_argument("--length", type=int, default=30, help="symbols a sentence, on both sides")
     options.add_argument("--rounds", type=int, default=rounds, help="timed rounds, of which the median counts")
+    add_json_option(options)
     return options
-
-
-def interleave(jobs: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each job in each round; the jobs take turns. A first round, to warm up, does not count."""
-    seconds = {name: [] for name in jobs}
-    for turn in tqdm(range(rounds + 1), desc=", ".join(jobs), unit="round", leave=False):
-        for name, job in jobs.items():
-            start = time.process_time()
-            job()
-            if turn > 0:
-                seconds[name].append(time.process_time() - start)
-    return seconds
-
-
-def ratio(numerator: list[float], denominator: list[float]) -> str:
-    """The median of the rounds' ratios, with the smallest and the largest."""
-    ratios = [a / b for a, b in zip(numerator, denominator, strict=True)]
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def vocabulary(symbols: int):
@@ -177,8 +159,10 @@ def main() -> None:
         tokens = batch["ntokens"] / statistics.median(training[name])
         sentences = sizes.batch / statistics.median(decoding[name])
         print(f"| {name} | {tokens:.0f} | {sentences:.1f} |")
-    columns = [ratio(times["fairseq lstm"], times["seg_gru"]) for times in (training, decoding)]
-    print(f"| seg_gru / fairseq lstm | {' | '.join(columns)} |")
+    times_of = {"plain training, of fairseq's lstm": training, "plain decoding, of fairseq's lstm": decoding}
+    compared = {name: ratios(times["fairseq lstm"], times["seg_gru"]) for name, times in times_of.items()}
+    print(f"| seg_gru / fairseq lstm | {' | '.join(map(spread, compared.values()))} |")
+    write_json(sizes.json, {"ratios": compared, "seconds": times_of})
 
 
 if __name__ == "__main__":

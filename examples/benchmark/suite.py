@@ -1,0 +1,180 @@
+"""Runs all benchmarks and prints one table of ratios, each with its spread and the target it should reach.
+
+    python examples/benchmark/suite.py [DATA-BIN] [--json FILE] [--plots FOLDER]
+
+Each benchmark is a process of its own. One that fails is named with its last words, and the others go on. Retrieval,
+Spark and the memory of processes are measured on DATA-BIN (attached by seg-attach), or on generated data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rounds import spread, write_json
+from tqdm import tqdm
+
+SCRIPTS = Path(__file__).resolve().parent
+OUTPUT = SCRIPTS / "output" / "bench.json"
+
+
+@dataclass
+class Benchmark:
+    """A script with the sizes that the suite gives it; `smoke` are the smallest that it can run with."""
+
+    name: str
+    script: str
+    options: str
+    smoke: str
+    takes_data: bool = False
+
+
+@dataclass
+class Target:
+    """What a line should reach; `most` where less is better."""
+
+    value: float
+    most: bool = False
+
+    def __str__(self) -> str:
+        return f"{'at most' if self.most else 'at least'} {self.value:g}"
+
+    def reached(self, values: list[float]) -> bool:
+        """Whether the median of the rounds is there."""
+        median = statistics.median(values)
+        return median <= self.value if self.most else median >= self.value
+
+
+TINY = "--hidden 8 --symbols 40 --batch 2 --length 4 --rounds 1"
+# Fewer rounds than the scripts take by themselves, so that all of it fits into 15 minutes on two quiet cores.
+SUITE = [
+    Benchmark("translator", "translator.py", "--rounds 5", TINY),
+    Benchmark("memory", "memory.py", "--pairs 1 --rounds 5", f"{TINY} --pairs 1"),
+    Benchmark("cache", "cache.py", "--rounds 3", TINY),
+    # Growth. A quarter of the batch is enough to see it, and K = 16 costs as much as ten plain steps.
+    Benchmark("growth with K", "memory.py", "--batch 8 --rounds 2", f"{TINY} --pairs 1 3"),
+    Benchmark("15 symbols", "memory.py", "--length 15 --pairs 1 --batch 8 --rounds 2", f"{TINY} --pairs 1"),
+    Benchmark("60 symbols", "memory.py", "--length 60 --pairs 1 --batch 8 --rounds 2", f"{TINY} --pairs 1"),
+    Benchmark(
+        "retrieval",
+        "retrieval.py",
+        "--pairs 324000 --queries 1000 --brute 100 --repeats 3 --sizes 20000 80000",
+        "--pairs 60 --queries 4 --brute 4 --repeats 1 --threads 1 --sizes 30",
+        takes_data=True,
+    ),
+    Benchmark(
+        "spark",
+        "spark.py",
+        "--sentences 4000 --rounds 3",
+        "--pairs 60 --sentences 4 --rounds 1 --cores 1",
+        takes_data=True,
+    ),
+    Benchmark("processes", "processes.py", "--processes 1 4", "--pairs 60 --processes 1", takes_data=True),
+]
+TARGETS = {
+    "plain training, of fairseq's lstm": Target(1.0),
+    "plain decoding, of fairseq's lstm": Target(1.1),
+    "K=1 training, times plain": Target(1.8, most=True),
+    "K=1 decoding, no cache, of plain": Target(0.75),
+    "K=1 decoding, fp32, full, of plain": Target(0.85),
+    "K=4 decoding, fp32, full, of plain": Target(0.7),
+    "retrieval, of pyserini batch_search and reading": Target(3),
+}
+# The rounds of these lines are in the table; what else is measured for growth is in the file and the figures.
+GROWTH = ("growth with K", "15 symbols", "60 symbols")
+
+
+def run(benchmark: Benchmark, options: list[str], folder: Path) -> dict:
+    """What a script wrote, with the seconds it took; or {"failed": its last words}."""
+    file = folder / f"{benchmark.name}.json"
+    command = [sys.executable, SCRIPTS / benchmark.script, *options, "--json", file]
+    start = time.monotonic()
+    # One thread a process: several would measure how well they share the cores.
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    if done.returncode:
+        said = [line.strip() for line in re.split(r"[\r\n]+", done.stderr) if line.strip()]
+        return {"failed": said[-1] if said else f"exit code {done.returncode}"}
+    return {"took": time.monotonic() - start} | json.loads(file.read_text())
+
+
+def table(results: dict[str, dict]) -> str:
+    """All lines of all benchmarks that ran, as Markdown."""
+    rows = ["| benchmark | line | median (least to greatest) | target | reached |", "|---|---|---|---|---|"]
+    for name, result in results.items():
+        if name in GROWTH:
+            continue
+        for line, values in result.get("ratios", {}).items():
+            target = TARGETS.get(line)
+            verdict = f"{target} | {'yes' if target.reached(values) else 'no'}" if target else " | "
+            rows.append(f"| {name} | {line} | {spread(values)} | {verdict} |")
+    return "\n".join(rows)
+
+
+def machine() -> dict:
+    """Where and when it was measured."""
+    from importlib.metadata import version
+
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.+)", info.read_text()) if info.exists() else []
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "load at the start": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", metavar="DATA-BIN", help="for retrieval, Spark and processes")
+    parser.add_argument("--json", type=Path, metavar="FILE", default=OUTPUT, help=f"({OUTPUT.relative_to(SCRIPTS)})")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw growth with K, memory and length, too")
+    names = [benchmark.name for benchmark in SUITE]
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
+    parser.add_argument(
+        "--smoke", action="store_true", help="tiny sizes: does it all run here? The figures say nothing"
+    )
+    options = parser.parse_args(arguments)
+    if options.data is not None and not Path(options.data).is_dir():
+        parser.error(f"{options.data} is not a folder; give an attached data-bin, or nothing for generated data")
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    about, start, results = machine(), time.monotonic(), {}
+    with tempfile.TemporaryDirectory() as folder:
+        bar = tqdm([benchmark for benchmark in SUITE if benchmark.name in options.only], unit="benchmark", leave=False)
+        for benchmark in bar:
+            bar.set_description(benchmark.name)
+            sizes = (benchmark.smoke if options.smoke else benchmark.options).split()
+            data = [options.data] if benchmark.takes_data and options.data is not None else []
+            results[benchmark.name] = run(benchmark, [*data, *sizes], Path(folder))
+            if "failed" in results[benchmark.name]:
+                bar.write(f"{benchmark.name} failed: {results[benchmark.name]['failed']}", file=sys.stderr)
+    write_json(options.json, {"machine": about, "data": options.data, "benchmarks": results})
+    print(table(results))
+    seconds = time.monotonic() - start
+    print(f"\n{', '.join(f'{name} {value}' for name, value in about.items())}; {seconds / 60:.1f} minutes")
+    print(f"All figures: {options.json}")
+    if options.plots:
+        from plots import draw
+
+        for path in draw(json.loads(options.json.read_text()), options.plots):
+            print(path)
+    failed = [name for name, result in results.items() if "failed" in result]
+    if failed:
+        sys.exit(f"{len(failed)} of {len(results)} benchmarks failed: {', '.join(failed)}.")
+
+
+if __name__ == "__main__":
+    main()

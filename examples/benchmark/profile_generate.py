@@ -1,0 +1,134 @@
+"""Where the time of fairseq-generate goes: data, memory building, step loop, mixture, search.
+
+    python examples/benchmark/profile_generate.py CHECKPOINT DATA-BIN --memory-k 2 --beam 5 --batch-size 32
+
+Options that are not named below go to fairseq-generate: --num-shards 5 --shard-id 0 translates every fifth sentence.
+Each part is the CPU time of one thread within its functions, less that of other parts which they call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from functools import wraps
+from pathlib import Path
+
+from rounds import add_json_option, write_json
+
+PLUGIN = Path(__file__).resolve().parents[2] / "fairseq_seg"
+REST = "the rest: text, scores, output"
+
+
+class Stopwatch:
+    """Gives every moment to the part that was entered last and not left."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self._parts = [REST]
+        self._since = time.process_time()
+
+    def lap(self) -> None:
+        """Gives the time since the last lap to the part that is running."""
+        now = time.process_time()
+        self.seconds[self._parts[-1]] += now - self._since
+        self._since = now
+
+    def watch(self, owner: type | object, function: str, part: str) -> None:
+        """From now on `owner.function` is timed as a part."""
+        original = getattr(owner, function)
+
+        @wraps(original)
+        def timed(*args, **kwargs):
+            self.lap()
+            self._parts.append(part)
+            self.calls[part] += 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.lap()
+                self._parts.pop()
+
+        setattr(owner, function, timed)
+
+
+def watch_all(stopwatch: Stopwatch) -> None:
+    """Names the parts of a run."""
+    from fairseq import checkpoint_utils
+    from fairseq.search import BeamSearch
+    from fairseq.sequence_generator import SequenceGenerator
+
+    from fairseq_seg.cache.frozen import FrozenMemory
+    from fairseq_seg.data.seg_dataset import SegDataset
+    from fairseq_seg.models.seg_gru import SegGRUDecoder, SegGRUEncoder
+    from fairseq_seg.modules.cgru import ConditionalGRU
+    from fairseq_seg.modules.memory import KeyValueMemory
+    from fairseq_seg.tasks.seg_translation import SegTranslationTask
+
+    loading, data, reorder = "start: checkpoint, split and attached memory", "batches", "step: beams change places"
+    search = "search: candidates, finished sentences"
+    for owner, function, part in (
+        (checkpoint_utils, "load_model_ensemble", loading),
+        (SegTranslationTask, "load_dataset", loading),
+        (SegTranslationTask, "get_batch_iterator", data),
+        (SegDataset, "__getitem__", data),
+        (SegDataset, "collater", data),
+        (SegGRUEncoder, "annotate", "encoder: sentences and pairs"),
+        (ConditionalGRU, "forward", "memory: decoder pass over the pairs"),
+        (FrozenMemory, "write", "memory: cache"),
+        (SegGRUEncoder, "forward_torchscript", "memory: slots and scores, context products"),
+        (SegGRUEncoder, "reorder_encoder_out", reorder),
+        (SegGRUDecoder, "reorder_incremental_state", reorder),
+        (SegGRUDecoder, "step", "step: recurrence and attention"),
+        (KeyValueMemory, "step", "step: memory read"),
+        (SegGRUDecoder, "output_layer", "step: readout and vocabulary"),
+        (SegGRUDecoder, "get_normalized_probs", "mixture: softmax and copies"),
+        (BeamSearch, "step", search),
+        (SequenceGenerator, "_generate", search),
+    ):
+        stopwatch.watch(owner, function, part)
+
+
+def profile(checkpoint: Path, data: str, options: list[str]) -> Stopwatch:
+    """Runs fairseq-generate in this process, its output into a folder that is thrown away."""
+    import torch
+    from fairseq import options as fairseq_options
+    from fairseq_cli import generate
+
+    torch.set_num_threads(1)
+    plugin = ["--user-dir", str(PLUGIN), "--task", "seg_translation", "--path", str(checkpoint), "--cpu"]
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [data, *plugin, *options, "--results-path", folder]
+        chosen = fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), arguments)
+        stopwatch = Stopwatch()
+        watch_all(stopwatch)
+        generate.main(chosen)
+        stopwatch.lap()
+    return stopwatch
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("data", metavar="DATA-BIN")
+    add_json_option(parser)
+    options, others = parser.parse_known_args()
+    if not options.checkpoint.is_file():
+        sys.exit(f"The checkpoint {options.checkpoint} does not exist: name one that fairseq-train has written.")
+    stopwatch = profile(options.checkpoint, options.data, others)
+    total = stopwatch.seconds.total()
+    print(f"\nfairseq-generate {' '.join(others)}: {total:.1f} s of CPU time\n")
+    print("| part | share | seconds | calls |\n|---|---|---|---|")
+    taken = stopwatch.seconds.most_common()
+    parts = [{"part": part, "seconds": seconds, "share": seconds / total} for part, seconds in taken]
+    for row in parts:
+        calls = stopwatch.calls[row["part"]] or ""
+        print(f"| {row['part']} | {row['share']:.1%} | {row['seconds']:.2f} | {calls} |")
+    write_json(options.json, {"ratios": {}, "parts": parts})
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,10 @@ PYTHON = python3
 CORPUS =
 # What `make test` runs.
 TESTS = tests
+# An attached data-bin for the benchmarks, instead of generated data; where to write their figures, and plots of growth.
+DATA =
+FILE = examples/benchmark/output/bench.json
+PLOTS =
 
 ENV_PYTHON = $(VENV)/bin/python
 INSTALLED = $(VENV)/.fairseq-seg-installed
@@ -13,11 +17,14 @@ PIP = $(ENV_PYTHON) -m pip --disable-pip-version-check install
 HAS_TORCH = 'from importlib.metadata import version; assert [*map(int, version("torch").split(".")[:2])] >= [2, 6]'
 RUN = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help setup demo test lint
+.PHONY: help setup demo test bench lint
 help:
 	@echo "make demo    train a plain and a search-guided translator on LibreOffice's help (about 20 minutes on two cores)"
 	@echo "             make demo CORPUS=PREFIX takes PREFIX.en and PREFIX.fr instead"
 	@echo "make test    run the tests"
+	@echo "make bench   run all benchmarks and print their ratios (about 15 minutes on two quiet cores)"
+	@echo "             make bench DATA=DATA-BIN measures retrieval on your data, FILE=FILE names the JSON file,"
+	@echo "             PLOTS=FOLDER draws growth"
 	@echo "make lint    check style with ruff"
 	@echo "Each sets up ./.venv first, once. VENV=FOLDER names another environment, PYTHON=python3.12 the"
 	@echo "Python to make it with."
@@ -30,6 +37,9 @@ demo: $(INSTALLED)
 # Two processes of one thread each: the tests' tensors are tiny, and several threads only wait for each other.
 test: $(INSTALLED)
 	@$(RUN) OMP_NUM_THREADS=1 python -m pytest -q --durations=10 -n 2 --dist loadfile $(TESTS)
+
+bench: $(INSTALLED)
+	@$(RUN) python examples/benchmark/suite.py $(DATA) --json $(FILE) $(if $(PLOTS),--plots $(PLOTS))
 
 lint: $(INSTALLED)
 	@$(RUN) ruff check .

@@ -1,18 +1,29 @@
-"""The benchmark scripts run as they stand, on tiny sizes, and print their tables."""
+"""The benchmarks run as they stand, on tiny sizes, through the suite; ratios, verdicts and figures are right."""
 
+import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-SCRIPTS = Path(__file__).parent.parent / "examples" / "benchmark"
+import pytest
+
+from tests.corpus import make_corpus
+from tests.stock import TRAINING, run_stock
+from tests.test_learns_to_copy import PLUGIN, prepare
+
+sys.path.append(str(Path(__file__).parent.parent / "examples" / "benchmark"))  # where the scripts find each other
+
+import plots
+import suite
+from profile_generate import REST, Stopwatch
+from rounds import interleave, ratios, spread
+
+SCRIPTS = suite.SCRIPTS
 TINY = ("--hidden", "8", "--symbols", "40", "--batch", "2", "--length", "4", "--rounds", "2")
-
-
-def run(script: str, *options: str) -> str:
-    done = subprocess.run([sys.executable, SCRIPTS / script, *TINY, *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+BROKEN = suite.Benchmark("broken", "translator.py", "", "--rounds many")
+BENCHMARKS = ["translator", "memory", "cache", "retrieval", "spark", "processes"]
 
 
 def rows(output: str) -> dict[str, list[str]]:
@@ -24,19 +35,178 @@ def rows(output: str) -> dict[str, list[str]]:
     return table
 
 
-def test_translator_prints_rates_and_their_ratio():
-    table = rows(run("translator.py"))
-    ours, theirs = ([float(cell) for cell in table[name]] for name in ("seg_gru", "fairseq lstm"))
-    for a, b, cell in zip(ours, theirs, table["seg_gru / fairseq lstm"], strict=True):
-        median, low, high = map(float, re.findall(r"[\d.]+", cell))
-        assert a > 0 and b > 0
-        assert low <= median <= high
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str]:
+    """What the suite writes and prints, with one benchmark that fails before all the others."""
+    file = tmp_path_factory.mktemp("suite") / "new" / "bench.json"
+    patch = pytest.MonkeyPatch()
+    patch.setattr(suite, "SUITE", [BROKEN, *(part for part in suite.SUITE if part.name in BENCHMARKS)])
+    output = []
+    patch.setattr("builtins.print", lambda text="", **_: output.append(str(text)))
+    with patch.context(), pytest.raises(SystemExit) as stop:
+        suite.main(["--smoke", "--json", str(file)])
+    patch.undo()
+    return json.loads(file.read_text()), "\n".join([*output, str(stop.value)])
 
 
-def test_memory_prints_training_decoding_and_peaks_for_each_k():
-    output = run("memory.py", "--pairs", "1", "3")
-    table = rows(output)
-    assert [table[k][0] for k in ("0", "1", "3")] == ["0", "8", "24"]  # memory tokens: batch x K x length
-    for k in ("1", "3"):
-        assert all(float(re.match(r"-?[\d.]+", cell)[0]) > 0 for cell in (*table[k][1:4], *table[k][5:]))
-    assert 0 < float(re.search(r"share of a K=1 step .*: ([\d.]+) \(", output)[1]) < 1
+def test_a_benchmark_that_fails_does_not_lose_the_others(outcome):
+    written, output = outcome
+    benchmarks = written["benchmarks"]
+    assert "invalid int value: 'many'" in benchmarks["broken"]["failed"]
+    assert output.endswith("1 of 7 benchmarks failed: broken.")
+    assert {name: part.get("failed") for name, part in benchmarks.items() if name != "broken"} == dict.fromkeys(
+        BENCHMARKS
+    )
+
+
+def test_the_table_has_every_line_and_target(outcome):
+    written, output = outcome
+    lines = {name: values for part in written["benchmarks"].values() for name, values in part.get("ratios", {}).items()}
+    assert suite.TARGETS.keys() <= lines.keys()
+    cells = {
+        cells[0]: cells[1:] for cells in re.findall(r"^\| [\w ]+ \| (.+) \| (.+) \| (.*) \| (.*) \|$", output, re.M)
+    }
+    for name, values in lines.items():
+        assert cells[name][0] == spread(values)
+        target = suite.TARGETS.get(name)
+        assert cells[name][1:] == ((str(target), "yes" if target.reached(values) else "no") if target else ("", ""))
+
+
+def test_ratios_come_from_the_seconds_of_the_same_round(outcome):
+    benchmarks = outcome[0]["benchmarks"]
+    translator = benchmarks["translator"]
+    assert len(translator["ratios"]) == 2
+    for line, values in translator["ratios"].items():
+        seconds = translator["seconds"][line]
+        assert values == [a / b for a, b in zip(seconds["fairseq lstm"], seconds["seg_gru"], strict=True)]
+    plain, one = benchmarks["memory"]["rows"]
+    assert [plain["memory tokens"], one["memory tokens"]] == [0, 8]  # batch x K x length
+    lines = benchmarks["memory"]["ratios"]
+    for job, line, upside_down in (
+        ("training", "K=1 training, times plain", False),
+        ("decoding", "K=1 decoding, of plain", True),
+    ):
+        pairs = zip(one["seconds"][job], plain["seconds"][job], strict=True)
+        assert lines[line] == [b / a if upside_down else a / b for a, b in pairs]
+        assert one["peak MB"][job] > 50
+    for row in benchmarks["cache"]["speed"][1:]:
+        line = f"K={row['k']} decoding, {row['cache']}, of plain"
+        assert benchmarks["cache"]["ratios"][line] == ratios(row["plain"], row["seconds"])
+
+
+def test_retrieval_runs_on_generated_data_and_grows(outcome):
+    retrieval = outcome[0]["benchmarks"]["retrieval"]
+    assert retrieval["pairs"] == 60
+    assert [row["pairs"] for row in retrieval["growth"]] == [30, 60]
+    assert all(row["peak MB"] > 20 and min(row["seconds"]) > 0 for row in retrieval["growth"])
+    # four sentences with 60 pairs: every pair that shares a symbol is a candidate, so the best one is found
+    assert retrieval["ratios"]["best pair found, where its score is >= 0.5"] == [1.0]
+
+
+def test_spark_is_compared_in_one_process_and_on_a_cluster(outcome):
+    spark = outcome[0]["benchmarks"]["spark"]
+    assert spark["sentences"] == 4
+    assert list(spark["ratios"]) == [
+        "Spark local[1], of seg-attach alone",
+        "Spark standalone, 1 workers, of seg-attach alone",
+    ]
+    assert all(row["start_seconds"] > 0 for row in spark["rows"].values())
+
+
+def test_processes_hold_the_data_as_mapped_files(outcome):
+    without, attached = outcome[0]["benchmarks"]["processes"]["rows"]
+    for row in (without, attached):
+        assert 0 < row["share"] <= row["mapped"] < row["own"] < row["resident"]
+    assert [without["k"], attached["k"]] == [0, 16]
+
+
+def test_interleave_leaves_out_the_first_round():
+    ticks = iter([0, 5, 5, 9, 10, 12, 20, 21])
+    turns = []
+    jobs = {name: lambda name=name: turns.append(name) for name in "ab"}
+    assert interleave(jobs, 1, lambda: next(ticks)) == {"a": [2], "b": [1]}
+    assert turns == ["a", "b", "a", "b"]
+
+
+def test_spread_and_verdicts():
+    values = ratios([2.0, 9.0, 8.0], [1.0, 3.0, 8.0])
+    assert values == [2, 3, 1]
+    assert spread(values) == "2.00 (1.00 to 3.00)"
+    assert spread([0.25]) == "0.25"
+    assert suite.Target(2).reached(values) and not suite.Target(2.1).reached(values)
+    assert suite.Target(2, most=True).reached(values) and not suite.Target(1.9, most=True).reached(values)
+
+
+def test_a_folder_that_is_not_there_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        suite.main(["no-such-folder"])
+    assert "no-such-folder is not a folder" in capsys.readouterr().err
+
+
+def memory_row(k: int, length: int) -> dict:
+    jobs = ("training", "decoding")
+    return {
+        "k": k,
+        "length": length,
+        "seconds": {job: [1.0 + k, 2.0 + k] for job in jobs},
+        "peak MB": dict.fromkeys(jobs, 5),
+    }
+
+
+def test_plots_draw_what_was_measured(tmp_path: Path):
+    growth = [{"pairs": size, "sentences": 10, "seconds": [1.0, 2.0], "peak MB": 9} for size in (10, 20)]
+    benchmarks = {
+        "growth with K": {"rows": [memory_row(k, 30) for k in (0, 1, 2)]},
+        "15 symbols": {"rows": [memory_row(k, 15) for k in (0, 1)]},
+        "60 symbols": {"failed": "no memory left"},
+        "retrieval": {"growth": growth},
+    }
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps({"benchmarks": benchmarks}))
+    done = subprocess.run([sys.executable, SCRIPTS / "plots.py", file, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.glob("*.png")} == {"growth-k.png", "growth-memory.png"}
+    benchmarks["60 symbols"] = {"rows": [memory_row(k, 60) for k in (0, 1)]}
+    curves = plots.growths(benchmarks)
+    assert curves["growth-length"][2]["training"] == [(15, [2.0, 3.0]), (30, [2.0, 3.0]), (60, [2.0, 3.0])]
+    assert curves["growth-memory"][2]["retrieval"] == [(0.01, [100.0, 200.0]), (0.02, [100.0, 200.0])]
+
+
+def test_stopwatch_gives_a_part_what_no_inner_part_took():
+    class Work:
+        def inner(self) -> None:
+            burn(0.1)
+
+        def outer(self) -> None:
+            burn(0.05)
+            self.inner()
+            self.inner()
+
+    def burn(seconds: float) -> None:
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+
+    stopwatch = Stopwatch()
+    stopwatch.watch(Work, "inner", "inner")
+    stopwatch.watch(Work, "outer", "outer")
+    Work().outer()
+    burn(0.02)
+    stopwatch.lap()
+    assert stopwatch.seconds["inner"] == pytest.approx(0.2, abs=0.02)
+    assert stopwatch.seconds["outer"] == pytest.approx(0.05, abs=0.02)
+    assert stopwatch.seconds[REST] == pytest.approx(0.02, abs=0.015)
+    assert stopwatch.calls == {"inner": 2, "outer": 1}
+
+
+def test_profile_of_generate(tmp_path: Path):
+    data_bin = prepare(make_corpus(seed=3, groups=10, held_out=3), tmp_path)
+    run_stock("train", data_bin, *PLUGIN, *TRAINING, "--max-update", 1, "--save-dir", tmp_path)
+    options = ["--memory-k", "2", "--beam", "2", "--batch-size", "8", "--json", tmp_path / "parts.json"]
+    command = [sys.executable, SCRIPTS / "profile_generate.py", tmp_path / "checkpoint_last.pt", data_bin, *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    parts = {row["part"]: row for row in json.loads((tmp_path / "parts.json").read_text())["parts"]}
+    assert sum(row["share"] for row in parts.values()) == pytest.approx(1)
+    assert parts["step: memory read"]["seconds"] > 0 and parts["memory: decoder pass over the pairs"]["seconds"] > 0
+    assert "memory: cache" not in parts

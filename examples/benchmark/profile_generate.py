@@ -98,10 +98,13 @@ def profile(checkpoint: Path, data: str, options: list[str]) -> Stopwatch:
     from fairseq import options as fairseq_options
     from fairseq_cli import generate
 
+    import fairseq_seg.tasks.seg_translation  # noqa: F401  (the parser knows the tasks that are there when it is made)
+
     torch.set_num_threads(1)
     plugin = ["--user-dir", str(PLUGIN), "--task", "seg_translation", "--path", str(checkpoint), "--cpu"]
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [data, *plugin, *options, "--results-path", folder]
+        # without a process of its own for the data, whose time would not be seen
+        arguments = [data, *plugin, *options, "--num-workers", "0", "--results-path", folder]
         chosen = fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), arguments)
         stopwatch = Stopwatch()
         watch_all(stopwatch)

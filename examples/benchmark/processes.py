@@ -88,6 +88,10 @@ def read_epoch(data: str, languages: list[str], k: int, everyone, answer) -> Non
     from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+    # fairseq does not look into a --user-dir whose package is imported already
+    import fairseq_seg.models.seg_gru
+    import fairseq_seg.tasks.seg_translation  # noqa: F401
+
     plugin = ["--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", "--arch", "seg_gru_small"]
     arguments = [data, *languages, *plugin, "--memory-k", str(k)]
     config = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))

@@ -2,7 +2,7 @@
 
     python examples/benchmark/profile_generate.py CHECKPOINT DATA-BIN --memory-k 2 --beam 5 --batch-size 32
 
-Options that are not named below go to fairseq-generate: --num-shards 5 --shard-id 0 translates every fifth sentence.
+Options that are not named below go to fairseq-generate: --distributed-world-size 5 translates every fifth batch.
 Each part is the CPU time of one thread within its functions, less that of other parts which they call.
 """
 
@@ -98,7 +98,9 @@ def profile(checkpoint: Path, data: str, options: list[str]) -> Stopwatch:
     from fairseq import options as fairseq_options
     from fairseq_cli import generate
 
-    import fairseq_seg.tasks.seg_translation  # noqa: F401  (the parser knows the tasks that are there when it is made)
+    # fairseq does not look into a --user-dir whose package is imported already
+    import fairseq_seg.models.seg_gru
+    import fairseq_seg.tasks.seg_translation  # noqa: F401
 
     torch.set_num_threads(1)
     plugin = ["--user-dir", str(PLUGIN), "--task", "seg_translation", "--path", str(checkpoint), "--cpu"]

@@ -42,10 +42,11 @@ class Benchmark:
 
 @dataclass
 class Target:
-    """What a line should reach; `most` where less is better."""
+    """What a line should reach; `most` where less is better, `pairs` where the memory must have so many of them."""
 
     value: float
     most: bool = False
+    pairs: int = 0
 
     def __str__(self) -> str:
         return f"{'at most' if self.most else 'at least'} {self.value:g}"
@@ -89,14 +90,14 @@ TARGETS = {
     "K=1 decoding, no cache, of plain": Target(0.75),
     "K=1 decoding, fp32, full, of plain": Target(0.85),
     "K=4 decoding, fp32, full, of plain": Target(0.7),
-    "retrieval, of pyserini batch_search and reading": Target(3),
+    "retrieval, of pyserini batch_search and reading": Target(3, pairs=320_000),
 }
-# The rounds of these lines are in the table; what else is measured for growth is in the file and the figures.
+# Of these the table says nothing: they are in the file and in the figures.
 GROWTH = ("growth with K", "15 symbols", "60 symbols")
 
 
 def run(benchmark: Benchmark, options: list[str], folder: Path) -> dict:
-    """What a script wrote, with the seconds it took; or {"failed": its last words}."""
+    """What a script wrote, with the seconds it took; or {"failed": its last words, "log": all of them}."""
     file = folder / f"{benchmark.name}.json"
     command = [sys.executable, SCRIPTS / benchmark.script, *options, "--json", file]
     start = time.monotonic()
@@ -104,7 +105,7 @@ def run(benchmark: Benchmark, options: list[str], folder: Path) -> dict:
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     if done.returncode:
         said = [line.strip() for line in re.split(r"[\r\n]+", done.stderr) if line.strip()]
-        return {"failed": said[-1] if said else f"exit code {done.returncode}"}
+        return {"failed": said[-1] if said else f"exit code {done.returncode}", "log": done.stderr}
     return {"took": time.monotonic() - start} | json.loads(file.read_text())
 
 
@@ -116,6 +117,8 @@ def table(results: dict[str, dict]) -> str:
             continue
         for line, values in result.get("ratios", {}).items():
             target = TARGETS.get(line)
+            if target and target.pairs > result.get("pairs", 0):
+                target = None
             verdict = f"{target} | {'yes' if target.reached(values) else 'no'}" if target else " | "
             rows.append(f"| {name} | {line} | {spread(values)} | {verdict} |")
     return "\n".join(rows)

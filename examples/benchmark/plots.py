@@ -36,8 +36,7 @@ def draw(results: dict, folder: Path) -> list[Path]:
             _plot(right, palette, memory)
             left.set_ylabel(time_label)
             right.set_ylabel("peak memory of the process (MB)")
-            for axes in (left, right):
-                axes.set_xlabel(label)
+            figure.supxlabel(label, fontsize=9, color=palette["quiet"])
             if len(time) > 1:
                 handles, labels = left.get_legend_handles_labels()
                 figure.legend(handles, labels, loc="outside upper left", ncols=2, handlelength=1.6)
@@ -84,8 +83,10 @@ def _plot(axes: Axes, palette: dict, curves: Curves) -> None:
         above = [max(values) - m for m, (_, values) in zip(middle, points, strict=True)]
         style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.5, "elinewidth": 1, "capsize": 2}
         axes.errorbar([x for x, _ in points], middle, (below, above), label=name, **style)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    widest = max(x for points in curves.values() for x, _ in points)
+    highest = max(max(values) for points in curves.values() for _, values in points)
+    axes.set_xlim(-0.04 * widest, 1.04 * widest)
+    axes.set_ylim(0, 1.06 * highest)
 
 
 def main() -> None:

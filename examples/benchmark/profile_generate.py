@@ -73,7 +73,7 @@ def watch_all(stopwatch: Stopwatch) -> None:
     for owner, function, part in (
         (checkpoint_utils, "load_model_ensemble", loading),
         (SegTranslationTask, "load_dataset", loading),
-        (SegTranslationTask, "get_batch_iterator", data),
+        (SegTranslationTask, "get_batch_iterator", "start: order of the batches"),
         (SegDataset, "__getitem__", data),
         (SegDataset, "collater", data),
         (SegGRUEncoder, "annotate", "encoder: sentences and pairs"),

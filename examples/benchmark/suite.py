@@ -98,14 +98,22 @@ GROWTH = ("growth with K", "15 symbols", "60 symbols")
 
 def run(benchmark: Benchmark, options: list[str], folder: Path) -> dict:
     """What a script wrote, with the seconds it took; or {"failed": its last words, "log": all of them}."""
-    file = folder / f"{benchmark.name}.json"
+    file, log = folder / f"{benchmark.name}.json", folder / f"{benchmark.name}.log"
     command = [sys.executable, SCRIPTS / benchmark.script, *options, "--json", file]
-    start = time.monotonic()
     # One thread a process: several would measure how well they share the cores.
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    if done.returncode:
-        said = [line.strip() for line in re.split(r"[\r\n]+", done.stderr) if line.strip()]
-        return {"failed": said[-1] if said else f"exit code {done.returncode}", "log": done.stderr}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    start = time.monotonic()
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stream, env=environment)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.wait()  # it was interrupted, too, and ends what it has started
+            raise
+    if code:
+        words = log.read_text(errors="replace")
+        said = [line.strip() for line in re.split(r"[\r\n]+", words) if line.strip()]
+        return {"failed": said[-1] if said else f"exit code {code}", "log": words}
     return {"took": time.monotonic() - start} | json.loads(file.read_text())
 
 
@@ -180,4 +188,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("Stopped; no figures were written.")

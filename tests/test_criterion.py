@@ -102,9 +102,35 @@ def test_generator_weight_adds_the_plain_translators_loss():
     torch.testing.assert_close(without, plain)
 
 
-def test_a_negative_generator_weight_is_refused():
-    with pytest.raises(SegError, match="--generator-weight -1"):
-        make_criterion(generator_weight=-1)
+def test_copy_weight_adds_the_copies_loss_where_there_is_something_to_copy():
+    model, batch = make_model().eval(), make_batch(SENTENCES, PAIRS, ROWS)
+    mixture, _, _ = make_criterion()(model, batch)
+    loss, _, log = make_criterion(copy_weight=0.5)(model, batch)
+    copies = [
+        sum(weight.item() for weight, symbol in zip(step.weights, memory, strict=True) if symbol == y)
+        for step, y, memory in literal_steps(model)
+        if y in memory
+    ]
+    assert len(copies) > 3
+    assert loss.item() == pytest.approx(mixture.item() - 0.5 * sum(math.log(p + 1e-6) for p in copies), rel=1e-5)
+    torch.testing.assert_close(log["nll_loss"], mixture.detach())
+
+
+def test_copy_weight_teaches_the_match_where_the_gate_is_closed():
+    model, batch = make_model(), make_batch(SENTENCES, PAIRS, ROWS)
+    model.decoder.memory.gate.score.bias.data.fill_(-30.0)
+    gradients = []
+    for weight in (0.0, 0.5):
+        model.zero_grad()
+        make_criterion(copy_weight=weight)(model, batch)[0].backward()
+        gradients.append(model.decoder.memory.metric.grad.norm().item())
+    assert gradients[0] < 1e-6 and gradients[1] > 1e-4
+
+
+@pytest.mark.parametrize("option", ["generator_weight", "copy_weight"])
+def test_a_negative_weight_is_refused(option):
+    with pytest.raises(SegError, match=f"--{option.replace('_', '-')} -1"):
+        make_criterion(**{option: -1})
 
 
 def test_sentence_average():

@@ -44,9 +44,10 @@ def make_model(seed: int = 1, randomize: bool = True, **options) -> SegGRUModel:
 
 
 def make_criterion(
-    smoothing: float = 0.0, sentence_avg: bool = False, generator_weight: float = 0.0
+    smoothing: float = 0.0, sentence_avg: bool = False, generator_weight: float = 0.0, copy_weight: float = 0.0
 ) -> SegCrossEntropy:
-    return SegCrossEntropy(SimpleNamespace(target_dictionary=TARGET), sentence_avg, smoothing, generator_weight)
+    task = SimpleNamespace(target_dictionary=TARGET)
+    return SegCrossEntropy(task, sentence_avg, smoothing, generator_weight, copy_weight)
 
 
 def random_sentence(rng: random.Random, dictionary: Dictionary, longest: int) -> list[int]:

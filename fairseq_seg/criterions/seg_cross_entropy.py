@@ -1,12 +1,13 @@
 """The negative log likelihood of the mixture (Eq. 6), with what the memory did in the log.
 
-Where the memory holds the right symbol, the mixture asks little of the generator, which so forgets how to translate
-without a memory. `--generator-weight` w keeps it a translator:
+The mixture alone teaches a guided translator slowly. Where the memory holds the right symbol, it asks little of the
+generator, which so forgets how to translate without a memory; where the gate is nearly closed, it tells the match next
+to nothing about which slot would have been right. Two further losses, each with its weight, teach the two parts:
 
-    loss = - sum_t log p(y_t) - w sum_t log p_gen(y_t)
+    loss = - sum_t log p(y_t) - w sum_t log p_gen(y_t) - v sum_{t: y_t in the memory} log p_copy(y_t)
 
-With shallow fusion p_gen does not depend on the memory: the second sum is the loss of the plain translator, and costs
-nothing, since p_gen(y_t) is at hand.
+w is --generator-weight, v --copy-weight. With shallow fusion p_gen does not depend on the memory: the second sum is the
+loss of the plain translator. Both probabilities are at hand, so neither loss costs anything.
 """
 
 import math
@@ -38,10 +39,23 @@ class SegCrossEntropyConfig(FairseqDataclass):
             "translator of sentences that resemble nothing in the memory; 0: none, as the paper"
         },
     )
+    copy_weight: float = field(
+        default=0.0,
+        metadata={
+            "help": "weight of a third loss, of the copies alone at target symbols that the memory holds: the match "
+            "learns also where the gate is closed; 0: none, as the paper"
+        },
+    )
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
+LEAST = 1e-6  # added to p_copy in the loss of the copies: a slot that was as good as ruled out gets a bounded gradient
 FIGURES = ("gate", "present", "copied", "entropy", "lambda")  # of the memory, in the log
+
+
+def in_memory(read, target: Tensor) -> Tensor:
+    """Where the memory holds the target symbol; read: `MemoryRead`, target (B, T) -> (B, T)."""
+    return (read.symbols.unsqueeze(1) == target.unsqueeze(2)).any(-1)
 
 
 def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dict[str, Tensor]:
@@ -52,7 +66,7 @@ def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dic
     """
     real = real & ~torch.isneginf(read.gate)
     gate = torch.sigmoid(read.gate)
-    present = (read.symbols.unsqueeze(1) == target.unsqueeze(2)).any(-1)
+    present = in_memory(read, target)
     entropy = torch.special.entr(read.weights).sum(-1)
     figures = {"gate": gate, "present": present.float(), "copied": gate * copy_mass, "entropy": entropy}
     sums = {f"memory_{name}": (x * real).sum().detach() for name, x in figures.items()}
@@ -63,13 +77,22 @@ def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dic
 class SegCrossEntropy(FairseqCriterion):
     """Cross entropy on the mixture. Training never builds a copy distribution over the vocabulary."""
 
-    def __init__(self, task, sentence_avg: bool, label_smoothing: float, generator_weight: float = 0.0):
+    def __init__(
+        self,
+        task,
+        sentence_avg: bool,
+        label_smoothing: float,
+        generator_weight: float = 0.0,
+        copy_weight: float = 0.0,
+    ):
         super().__init__(task)
-        if generator_weight < 0:
-            raise SegError(f"--generator-weight {generator_weight} is negative: give 0 or more.")
+        for name, weight in (("--generator-weight", generator_weight), ("--copy-weight", copy_weight)):
+            if weight < 0:
+                raise SegError(f"{name} {weight} is negative: give 0 or more.")
         self.sentence_avg = sentence_avg
         self.label_smoothing = label_smoothing
         self.generator_weight = generator_weight
+        self.copy_weight = copy_weight
 
     def forward(self, model, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         logits, extra = model(**sample["net_input"])
@@ -98,6 +121,9 @@ class SegCrossEntropy(FairseqCriterion):
             loss = (1.0 - self.label_smoothing - rest) * nll_loss - rest * (smooth * real).sum()
         if read is not None and self.generator_weight > 0:
             loss = loss - self.generator_weight * (generated * real).sum()
+        if read is not None and self.copy_weight > 0:
+            present = in_memory(read, target) & real
+            loss = loss - self.copy_weight * (torch.log(copy_mass + LEAST) * present).sum()
         sample_size = target.size(0) if self.sentence_avg else sample["ntokens"]
         logging_output = {
             "loss": loss.detach(),

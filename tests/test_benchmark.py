@@ -1,10 +1,12 @@
 """The benchmarks run as they stand, on tiny sizes, through the suite; ratios, verdicts and figures are right."""
 
+import io
 import json
 import re
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -39,14 +41,12 @@ def rows(output: str) -> dict[str, list[str]]:
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str]:
     """What the suite writes and prints, with one benchmark that fails before all the others."""
     file = tmp_path_factory.mktemp("suite") / "new" / "bench.json"
-    patch = pytest.MonkeyPatch()
-    patch.setattr(suite, "SUITE", [BROKEN, *(part for part in suite.SUITE if part.name in BENCHMARKS)])
-    output = []
-    patch.setattr("builtins.print", lambda text="", **_: output.append(str(text)))
-    with patch.context(), pytest.raises(SystemExit) as stop:
+    benchmarks = [BROKEN, *(part for part in suite.SUITE if part.name in BENCHMARKS)]
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), pytest.raises(SystemExit) as stop:
+        patch.setattr(suite, "SUITE", benchmarks)
         suite.main(["--smoke", "--json", str(file)])
-    patch.undo()
-    return json.loads(file.read_text()), "\n".join([*output, str(stop.value)])
+    return json.loads(file.read_text()), output.getvalue() + str(stop.value)
 
 
 def test_a_benchmark_that_fails_does_not_lose_the_others(outcome):

@@ -49,6 +49,8 @@ class Recipe:
     systems: dict[str, System]
     directions: list[str] = field(default_factory=list)  # translated; by default the pairs as they are written
     base_updates: int = 0  # of the plain translator that all systems of a direction start from; 0: from nothing
+    base_train: str = ""  # options of its fairseq-train alone
+    system_train: str = ""  # options of every system's fairseq-train, but not of the base's
     attach: str = ""  # options of seg-attach
     sweep: str = ""  # the system that is also tried with 1, 2, 4, 8, 16 and adaptive pairs, and whose gates are shown
     checkpoint: str = "checkpoint_last.pt"
@@ -207,7 +209,7 @@ def train_systems(recipe: Recipe, direction: str, data: Path, folder: Path, syst
     start = []
     if recipe.base_updates:
         base = folder / "base"
-        train = command(base, 1, recipe.base_updates, "--memory-k", 0)
+        train = command(base, 1, recipe.base_updates, *shlex.split(recipe.base_train), "--memory-k", 0)
         runner.train(base, f"{direction} base", recipe.base_updates, train, 0)
         start = ["--finetune-from-model", base / "checkpoint_last.pt"]
     with ThreadPoolExecutor(recipe.jobs) as pool:
@@ -217,7 +219,8 @@ def train_systems(recipe: Recipe, direction: str, data: Path, folder: Path, syst
                 if recipe.systems[name].trained_as:
                     continue
                 run = run_folder(folder, name, seed)
-                train = command(run, seed, recipe.updates, *shlex.split(recipe.systems[name].train), *start)
+                options = shlex.split(f"{recipe.system_train} {recipe.systems[name].train}")
+                train = command(run, seed, recipe.updates, *options, *start)
                 position = len(running) % recipe.jobs
                 label = f"{direction} {run.name}"
                 running.append(pool.submit(runner.train, run, label, recipe.updates, train, position))

@@ -85,7 +85,7 @@ def drawings(report: Report) -> list[Drawing]:
             both = any(figure_name in curve.train for curve in report.curves)
             figures.append(
                 Drawing(
-                    f"training-{figure_name}",
+                    f"training-{figure_name.removeprefix('nll_')}",
                     f"Training: {title}",
                     "Thin: while training; with markers: on the development set." if both else "",
                     lambda figure, palette, name=figure_name: _draw_curves(figure, palette, report, name),

@@ -187,14 +187,19 @@ def write_once(make: Callable[[], dict[str, list[Pair]]], source: str, target: s
     print((output / "statistics.md").read_text(encoding="utf-8"), end="")
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse_args(description: str) -> argparse.Namespace:
+    """Read the command line of a script that makes a corpus of two text files."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", required=True, metavar="PREFIX", help="PREFIX.en and PREFIX.fr, a sentence a line")
     parser.add_argument("-s", "--source", required=True, metavar="LANG", help="source language: the ending of its file")
     parser.add_argument("-t", "--target", required=True, metavar="LANG", help="target language: the ending of its file")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to make")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the command line."""
+    args = parse_args(__doc__)
 
     def make() -> dict[str, list[Pair]]:
         found = pairs_from_text(args.corpus, args.source, args.target)

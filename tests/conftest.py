@@ -80,3 +80,19 @@ def bpe_trained(bpe_data_bin: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("bpe-trained")
     run_stock("train", bpe_data_bin, *PLUGIN, *TRAINING, "--max-epoch", 3, "--save-dir", folder)
     return folder
+
+
+@pytest.fixture
+def passes(monkeypatch) -> list[int]:
+    """How many rows each translator pass over several steps runs over: pairs, and sentences in teacher forcing."""
+    from fairseq_seg.modules.cgru import ConditionalGRU
+
+    counted: list[int] = []
+    forward = ConditionalGRU.forward
+
+    def counting(self, embeddings, annotations):
+        counted.append(len(embeddings))
+        return forward(self, embeddings, annotations)
+
+    monkeypatch.setattr(ConditionalGRU, "forward", counting)
+    return counted

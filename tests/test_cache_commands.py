@@ -11,7 +11,6 @@ import pytest
 
 from fairseq_seg.cli import cache as command
 from fairseq_seg.errors import SegError
-from fairseq_seg.modules.cgru import ConditionalGRU
 from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import SOURCE, TARGET, Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_process, run_stock, run_stock_until_it_stops, tagged_lines
@@ -54,20 +53,6 @@ def translate(data_bin: Path, checkpoint: Path):
 def without(translate):
     """Return a function: what generate gives with so many pairs a sentence and without a cache."""
     return cache(lambda k: translate("generate", "--memory-k", k))
-
-
-@pytest.fixture
-def passes(monkeypatch) -> list[int]:
-    """How many pairs each translator pass runs over; decoding makes no other pass over several steps."""
-    counted: list[int] = []
-    forward = ConditionalGRU.forward
-
-    def counting(self, embeddings, annotations):
-        counted.append(len(embeddings))
-        return forward(self, embeddings, annotations)
-
-    monkeypatch.setattr(ConditionalGRU, "forward", counting)
-    return counted
 
 
 def typed(corpus: Corpus) -> str:

@@ -10,7 +10,6 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq_seg.cache.frozen import FrozenMemory, entry_sizes, model_fingerprint
 from fairseq_seg.cache.rows import RowFormat
 from fairseq_seg.errors import SegError
-from fairseq_seg.modules.cgru import ConditionalGRU
 from fairseq_seg.modules.encoder import BiGRU
 from fairseq_seg.modules.memory import Memory
 from tests.test_memory import PAIRS, ROWS, SENTENCES, every_option
@@ -32,20 +31,6 @@ def make_batch(rows: list[list[int]] = ROWS, pairs: list = PAIRS) -> dict:
 def through(cache: FrozenMemory, batch: dict) -> dict:
     """The batch with the memory that the cache wrote."""
     return {**batch, "net_input": {**batch["net_input"], "memory": cache.write(batch["net_input"]["memory"])}}
-
-
-@pytest.fixture
-def passes(monkeypatch) -> list[int]:
-    """How many pairs each translator pass runs over; teacher forcing of sentences counts, too."""
-    counted: list[int] = []
-    forward = ConditionalGRU.forward
-
-    def counting(self, embeddings, annotations):
-        counted.append(len(embeddings))
-        return forward(self, embeddings, annotations)
-
-    monkeypatch.setattr(ConditionalGRU, "forward", counting)
-    return counted
 
 
 def assert_same_memory(found: Memory, wanted: Memory) -> None:

@@ -4,13 +4,12 @@ Lines of special characters only are left out; so are sentences of more than 80 
 in dev and test. Nothing else is cleaned, and repeated sentences stay: the paper speaks of neither.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the examples are scripts, not a package
 
-from parallel_text import Pair, pairs_from_text, split, tokens, write_once  # noqa: E402
+from parallel_text import Pair, pairs_from_text, parse_args, split, tokens, write_once  # noqa: E402
 
 HELD_OUT = 3000
 TRAIN_TOKENS, TEST_TOKENS = 80, 100
@@ -34,12 +33,7 @@ def as_the_paper(pairs: list[Pair]) -> dict[str, list[Pair]]:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True, metavar="PREFIX", help="PREFIX.en and PREFIX.fr, a sentence a line")
-    parser.add_argument("-s", "--source", required=True, metavar="LANG", help="first language: the ending of its file")
-    parser.add_argument("-t", "--target", required=True, metavar="LANG", help="second language: the ending of its file")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to make")
-    args = parser.parse_args()
+    args = parse_args(__doc__)
 
     def make() -> dict[str, list[Pair]]:
         return as_the_paper(list(pairs_from_text(args.corpus, args.source, args.target)))

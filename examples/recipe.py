@@ -1,8 +1,8 @@
 """Run a recipe: from text to translations and a report, as its configuration file says.
 
 Every step is a command, printed before it runs, so that you can copy it and change it. A step that has finished is not
-repeated and a training that was stopped goes on from its last checkpoint: give the same command again. To begin anew,
-remove the output folder.
+repeated, unless its command or what it uses has changed since, and a training that was stopped goes on from its last
+checkpoint: give the same command again. To begin anew, remove the output folder.
 """
 
 import argparse
@@ -14,9 +14,11 @@ import subprocess
 import sys
 import time
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 ROOT = Path(__file__).resolve().parents[1]
 UPDATES = re.compile(rb"num_updates[= ](\d+)")
@@ -82,6 +84,8 @@ def read_recipe(path: Path) -> Recipe:
 
 def pair_of(direction: str, pairs: list[str]) -> str:
     """The language pair whose text a direction is trained on: itself or itself turned round."""
+    if direction.count("-") != 1:
+        raise RecipeError(f"{direction} is no direction: write two languages, as in en-fr.")
     turned = "-".join(reversed(direction.split("-")))
     for pair in pairs:
         if pair in (direction, turned):
@@ -89,34 +93,57 @@ def pair_of(direction: str, pairs: list[str]) -> str:
     raise RecipeError(f"{direction} is none of the recipe's directions: its pairs are {', '.join(pairs)}.")
 
 
+def outdated(mark: Path, command: list[str], after: Sequence[Path]) -> str:
+    """Why a mark does not stand for this command and what it uses, the files `after` which it runs; or ''."""
+    if mark.read_text(encoding="utf-8") != shlex.join(command):
+        return "with other options"
+    if any(used.stat().st_mtime_ns > mark.stat().st_mtime_ns for used in after):
+        return "before what it uses was made again"
+    return ""
+
+
 class Runner:
-    """Runs commands once: a finished step leaves a file with its command in the folder of its results."""
+    """Runs commands once: a step leaves a file with its command, its mark, in the folder of its results."""
 
     def __init__(self, environment: dict[str, str]):
         self.environment = environment
+        self.stopping = Event()
 
-    def once(self, folder: Path, step: str, command: list[str]) -> None:
-        """Run a step in the foreground unless it was finished before."""
-        if self.finished(folder, step, command):
-            return
-        self.show(command)
-        if subprocess.run(command, cwd=ROOT, env=self.environment).returncode:
-            raise RecipeError(f"The step '{step}' failed; its message stands above.")
-        self.finish(folder, step, command)
+    def once(self, folder: Path, step: str, command: list[str], after: Sequence[Path] = ()) -> Path:
+        """Run a step in the foreground, unless it was finished with this command after the steps that it uses."""
+        mark = folder / f"{step}.finished"
+        if not mark.exists() or outdated(mark, command, after):
+            self.show(command)
+            if subprocess.run(command, cwd=ROOT, env=self.environment).returncode:
+                raise RecipeError(f"The step '{step}' failed; its message stands above.")
+            mark.write_text(shlex.join(command), encoding="utf-8")
+        return mark
+
+    @staticmethod
+    def check_training(folder: Path, command: list[str], after: Sequence[Path]) -> None:
+        """Refuse to mix a training, finished or not, with one of another command: only the user may remove it."""
+        begun = folder / "train.begun"
+        if begun.exists() and any(folder.glob("checkpoint*.pt")) and (reason := outdated(begun, command, after)):
+            raise RecipeError(
+                f"{folder} was trained {reason}: remove that folder to train it again, or give another --output."
+            )
 
     def train(self, folder: Path, name: str, updates: int, command: list[str], position: int) -> None:
         """Run a training beside others, its output in train.out and its progress, read from its log, as a bar."""
         from tqdm import tqdm
 
-        if self.finished(folder, "train", command):
+        finished = folder / "train.finished"
+        if finished.exists():
             return
         folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.glob("checkpoint*.pt")):
+            (folder / "train.begun").write_text(shlex.join(command), encoding="utf-8")
         self.show(command)
         with (folder / "train.out").open("ab") as output:
             process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=output, stderr=output)
         try:
             with tqdm(total=updates, desc=name, unit=" updates", position=position) as bar:
-                while process.poll() is None:
+                while process.poll() is None and not self.stopping.is_set():
                     time.sleep(0.5)
                     self.advance(bar, folder / "train.log")
         finally:
@@ -127,7 +154,7 @@ class Runner:
             lines = (folder / "train.out").read_text(encoding="utf-8", errors="replace").split("\n")
             said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
             raise RecipeError(f"Training {name} failed: {said.strip()} (all of it: {folder / 'train.out'})")
-        self.finish(folder, "train", command)
+        finished.touch()
 
     @staticmethod
     def advance(bar, log: Path) -> None:
@@ -138,22 +165,6 @@ class Runner:
                 if found := UPDATES.findall(stream.read()):
                     bar.update(int(found[-1]) - bar.n)
 
-    def finished(self, folder: Path, step: str, command: list[str]) -> bool:
-        """Tell whether a step was finished before, with this very command."""
-        mark = folder / f"{step}.finished"
-        if not mark.exists():
-            return False
-        if mark.read_text(encoding="utf-8") != shlex.join(command):
-            raise RecipeError(
-                f"{folder} has the step '{step}' of other options, in {mark.name}: remove the folder, or give another "
-                "--output."
-            )
-        return True
-
-    @staticmethod
-    def finish(folder: Path, step: str, command: list[str]) -> None:
-        (folder / f"{step}.finished").write_text(shlex.join(command), encoding="utf-8")
-
     @staticmethod
     def show(command: list[str]) -> None:
         from tqdm import tqdm
@@ -161,24 +172,32 @@ class Runner:
         tqdm.write(f"\n$ {shlex.join(command)}", file=sys.stderr)
 
 
-def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runner: Runner) -> Path:
-    """Text, subwords and binarized data of a language pair, in `folder`; return where the text is."""
+def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runner: Runner) -> tuple[Path, Path]:
+    """Text, subwords and binarized data of a language pair in `folder`; return where the text is and the last mark."""
     source, target = languages = pair.split("-")
     text = folder / "text"
     folder.mkdir(parents=True, exist_ok=True)
     if corpus and Path(corpus, f"train.{source}").exists():
         text = Path(corpus).resolve()
     else:
-        prepare = recipe.prepare.format(source=source, target=target, text=shlex.quote(str(text)))
-        runner.once(folder, "prepare", [*shlex.split(prepare), *(["--corpus", corpus] if corpus else [])])
+        prepare = shlex.split(recipe.prepare.format(source=source, target=target, text=shlex.quote(str(text))))
+        prepare += ["--corpus", corpus] if corpus else []
+        given = [path for language in languages if corpus and (path := Path(f"{corpus}.{language}")).exists()]
+        mark = folder / "prepare.finished"
+        if mark.exists() and outdated(mark, prepare, given):
+            shutil.rmtree(text)  # what is there would be kept
+        runner.once(folder, "prepare", prepare, given)
+    encoded = []
     for language in languages:
         model = folder / f"subword.{language}"
         learn = ["--input", text / f"train.{language}", "--model", model, "--vocab-size", recipe.symbols]
-        runner.once(folder, f"subword-{language}", strings("seg-subword", "train", *learn))
+        train = strings("seg-subword", "train", *learn)
+        learned = runner.once(folder, f"subword-{language}", train, [text / f"train.{language}"])
         for split in ("train", "dev", "test"):
             encode = ["--input", text / f"{split}.{language}", "--output", folder / "symbols" / f"{split}.{language}"]
             command = strings("seg-subword", "encode", "--model", f"{model}.model", *encode)
-            runner.once(folder, f"encode-{split}-{language}", command)
+            used = [learned, text / f"{split}.{language}"]
+            encoded.append(runner.once(folder, f"encode-{split}-{language}", command, used))
     prefixes = {"--trainpref": "train", "--validpref": "dev", "--testpref": "test"}
     options = [part for option, split in prefixes.items() for part in (option, folder / "symbols" / split)]
     dictionaries = [
@@ -187,16 +206,17 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
     ]
     destination = ["--destdir", folder / "data-bin"]
     command = strings("fairseq-preprocess", "-s", source, "-t", target, *options, *dictionaries, *destination)
-    runner.once(folder, "binarize", command)
-    return text
+    return text, runner.once(folder, "binarize", command, encoded)
 
 
 def strings(*parts: object) -> list[str]:
     return [str(part) for part in parts]
 
 
-def train_systems(recipe: Recipe, direction: str, data: Path, folder: Path, systems: list[str], runner: Runner) -> None:
-    """The base, then every system and seed, several at a time."""
+def train_systems(
+    recipe: Recipe, direction: str, data: Path, made: Path, folder: Path, systems: list[str], runner: Runner
+) -> None:
+    """The base, then every system and seed, several at a time; `made` is the mark of what they are trained on."""
     source, target = direction.split("-")
     plugin = ["--user-dir", "fairseq_seg", "--task", "seg_translation", "--criterion", "seg_cross_entropy"]
     kept = ["--no-epoch-checkpoints", "--keep-interval-updates", 1, "--log-format", "simple", "--log-interval", 50]
@@ -206,26 +226,34 @@ def train_systems(recipe: Recipe, direction: str, data: Path, folder: Path, syst
         common = [data, "-s", source, "-t", target, *plugin, *shlex.split(recipe.train), *kept]
         return strings("fairseq-train", *common, *options, *own)
 
-    start = []
+    start, used = [], [made]
     if recipe.base_updates:
         base = folder / "base"
         train = command(base, 1, recipe.base_updates, *shlex.split(recipe.base_train), "--memory-k", 0)
+        runner.check_training(base, train, used)
         runner.train(base, f"{direction} base", recipe.base_updates, train, 0)
         start = ["--finetune-from-model", base / "checkpoint_last.pt"]
+        used.append(base / "train.finished")
+    trainings = {}
+    for name in systems:
+        for seed in [] if recipe.systems[name].trained_as else recipe.systems[name].seeds:
+            run = run_folder(folder, name, seed)
+            options = shlex.split(f"{recipe.system_train} {recipe.systems[name].train}")
+            trainings[run] = command(run, seed, recipe.updates, *options, *start)
+            runner.check_training(run, trainings[run], used)
     with ThreadPoolExecutor(recipe.jobs) as pool:
-        running = []
-        for name in systems:
-            for seed in recipe.systems[name].seeds:
-                if recipe.systems[name].trained_as:
-                    continue
-                run = run_folder(folder, name, seed)
-                options = shlex.split(f"{recipe.system_train} {recipe.systems[name].train}")
-                train = command(run, seed, recipe.updates, *options, *start)
-                position = len(running) % recipe.jobs
-                label = f"{direction} {run.name}"
-                running.append(pool.submit(runner.train, run, label, recipe.updates, train, position))
-        for training in running:
-            training.result()
+        running = [
+            pool.submit(runner.train, run, f"{direction} {run.name}", recipe.updates, train, place % recipe.jobs)
+            for place, (run, train) in enumerate(trainings.items())
+        ]
+        try:
+            for training in as_completed(running):
+                training.result()
+        except BaseException:
+            # A failure and Ctrl-C are said at once; trainings that run stop, and go on when the recipe does.
+            runner.stopping.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def run_folder(folder: Path, system: str, seed: int) -> Path:
@@ -233,22 +261,28 @@ def run_folder(folder: Path, system: str, seed: int) -> Path:
     return folder / f"{system.replace(' ', '-')}-{seed}"
 
 
-def evaluate(recipe: Recipe, direction: str, data: Path, text: Path, folder: Path, runner: Runner) -> None:
+def evaluate(recipe: Recipe, direction: str, data: Path, made: Path, text: Path, folder: Path, runner: Runner) -> None:
     """Translate the test set with all systems, score them, and write the report."""
     source, target = direction.split("-")
+    used = [made]
+
+    def translator(run: Path, system: System) -> str:
+        return f"{shlex.quote(str(run / recipe.checkpoint))} {system.generate}"
+
     command = ["seg-evaluate", data, "-s", source, "-t", target, "--references", text / f"test.{target}"]
     for name, system in recipe.systems.items():
         trained = system.trained_as or name
         runs = [run_folder(folder, trained, seed) for seed in recipe.systems[trained].seeds]
-        command += ["--system", name, *(f"{run / recipe.checkpoint} {system.generate}" for run in runs)]
+        command += ["--system", name, *(translator(run, system) for run in runs)]
         if not system.trained_as:
+            used += [run / "train.finished" for run in runs]
             command += ["--log", name, runs[0] / "train.log"]
     if recipe.sweep:
         system = recipe.systems[recipe.sweep]
-        checkpoint = run_folder(folder, recipe.sweep, system.seeds[0]) / recipe.checkpoint
-        command += ["--sweep", checkpoint, "--examples", f"{checkpoint} {system.generate}"]
+        run = run_folder(folder, recipe.sweep, system.seeds[0])
+        command += ["--sweep", run / recipe.checkpoint, "--examples", translator(run, system)]
     command += ["--html", folder / "report.html", "--json", folder / "report.json", "--figures", folder / "figures"]
-    runner.once(folder, "evaluate", strings(*command))
+    runner.once(folder, "evaluate", strings(*command), used)
 
 
 def main() -> None:
@@ -293,15 +327,15 @@ def run(args: argparse.Namespace) -> None:
     for direction in directions:
         pair = pair_of(direction, [*recipe.pairs, *(args.directions if corpus and args.directions else ())])
         shared, own = output / "data" / pair, output / direction
-        text = make_data(recipe, pair, shared, corpus, runner)
+        text, made = make_data(recipe, pair, shared, corpus, runner)
         source, target = direction.split("-")
         data = shared / "data-bin"
         attach = ["seg-attach", data, "-s", source, "-t", target, *shlex.split(recipe.attach)]
         own.mkdir(parents=True, exist_ok=True)
-        runner.once(own, "attach", strings(*attach))
-        train_systems(recipe, direction, data, own, args.systems or list(recipe.systems), runner)
+        made = runner.once(own, "attach", strings(*attach), [made])
+        train_systems(recipe, direction, data, made, own, args.systems or list(recipe.systems), runner)
         if not args.systems:
-            evaluate(recipe, direction, data, text, own, runner)
+            evaluate(recipe, direction, data, made, text, own, runner)
             print(f"The report of {direction} is {own / 'report.html'}: open it in a browser.")
 
 

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -183,6 +184,25 @@ def test_two_caches_see_what_the_other_writes_and_removes(folder: Path):
     assert holds(one, 1, 2, 3) in ([], [1, 2, 3])
     assert holds(PairCache(folder, ROW, segment_size(32)), 1, 2, 3) == []
     assert holds(one, *range(50, 60)) == list(range(50, 60))
+
+
+def test_a_cache_that_is_made_anew_is_not_mixed_with_the_one_that_was_opened(filled: Path, caplog):
+    old = PairCache(filled, ROW, 2**20)
+    assert holds(old, 1) == [1]
+    shutil.rmtree(filled)
+    HEADER.create(filled)
+    new = PairCache(filled, ROW, 2**20)
+    new.append((address, rows + 100) for address, rows in make_pairs(1, 2, 5))
+    assert holds(old, 1, 5) == []
+    old.append(make_pairs(6))
+    assert holds(new, 6) == [] and caplog.text.count("was removed while it was in use") == 1
+
+
+def test_the_number_of_a_segment_is_never_given_again(filled: Path):
+    old = PairCache(filled, ROW, 2**20)
+    PairCache(filled, ROW, segment_size(2)).append(make_pairs(5))  # which has no room for the first four
+    assert [path.name for path in filled.glob("*.rows")] == ["2.rows"]
+    assert holds(old, 5) == [5] and holds(old, 1, 2) == []
 
 
 def test_processes_write_at_the_same_time(folder: Path):

@@ -20,6 +20,7 @@ from fairseq_seg.cli import evaluate
 from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate import systems
 from fairseq_seg.evaluate.curves import read_curve
+from fairseq_seg.evaluate.decode import kept_path
 from fairseq_seg.evaluate.examples import choose, from_explanations, locate
 from fairseq_seg.evaluate.figures import DARK, LIGHT, drawings, render
 from fairseq_seg.evaluate.outputs import Output, System, read_output
@@ -238,10 +239,31 @@ def test_checkpoints_are_decoded_once(attached: Path, trained: Path, split: Spli
     assert kept == {path: path.stat().st_mtime_ns for path in (tmp_path / "report.outputs").iterdir()}
 
 
-def test_checkpoint_of_another_dictionary(attached: Path, trained: Path, tmp_path: Path):
+def test_a_translation_is_kept_for_one_memory_only(split: Split, tmp_path: Path):
+    checkpoint = write(tmp_path / "seg.pt", [])
+    other = Split(**(vars(split) | {"memory": "other"}))
+    kept, again = (kept_path(tmp_path, checkpoint, [], part, ".gen") for part in (split, other))
+    assert kept != again
+    grown = kept_path(tmp_path, checkpoint, ["--memory", "client.mem"], split, ".gen")
+    write(grown, ["old"])
+    assert kept_path(tmp_path, checkpoint, ["--memory", "client.mem"], split, ".gen") == grown and not grown.exists()
+
+
+def test_a_checkpoint_in_a_folder_with_a_blank(tmp_path: Path):
+    checkpoint = tmp_path / "my results" / "seg.pt"
+    checkpoint.parent.mkdir()
+    write(checkpoint, [])
+    assert systems.parse_checkpoint(str(checkpoint)) == (checkpoint, [])
+    assert systems.parse_checkpoint(f"'{checkpoint}' --memory-k 2") == (checkpoint, ["--memory-k", "2"])
+
+
+@pytest.mark.parametrize("same_size", [False, True])
+def test_checkpoint_of_another_dictionary(attached: Path, trained: Path, tmp_path: Path, same_size: bool):
     folder = shutil.copytree(attached, tmp_path / "data-bin")
-    with open(folder / f"dict.{TARGET}.txt", "a", encoding="utf-8") as file:
-        file.write("another 1\n")
+    dictionary = folder / f"dict.{TARGET}.txt"
+    lines = dictionary.read_text(encoding="utf-8").splitlines()
+    lines = [lines[1], lines[0], *lines[2:]] if same_size else [*lines, "another 1"]
+    write(dictionary, lines)
     shutil.copy(attached.with_name("test.fr"), tmp_path)
     checkpoint = f"{trained / 'checkpoint_last.pt'} --memory-k 0 --cpu"
     with pytest.raises(SegError) as stop:
@@ -420,14 +442,14 @@ def test_examples_from_a_file(split: Split, guesses: list[str], tmp_path: Path):
     ]
     seg, nmt = System("SEG", [Output(split.references)]), System("NMT", [Output(guesses)])
     path = write(tmp_path / "explained.jsonl", lines)
-    examples = from_explanations(str(path), split, seg, nmt, tmp_path)
+    examples = from_explanations(str(path), split, seg, nmt, tmp_path, same=False)
     assert len(examples) == 20 and all(example.gate == 0.5 and example.gain >= 0 for example in examples)
     for example in examples:
         assert example.explanation.baseline.translation == guesses[example.index]
         assert example.explanation.reference == split.references[example.index]
     write(path, [lines[0], "{}"])
     with pytest.raises(SegError, match="line 2, is no line of seg-explain --json"):
-        from_explanations(str(path), split, seg, nmt, tmp_path)
+        from_explanations(str(path), split, seg, nmt, tmp_path, same=False)
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed():

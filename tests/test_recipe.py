@@ -1,6 +1,7 @@
 """The recipes: JRC-Acquis' end to end on the generated corpus, what is skipped and resumed, and wrong input."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -97,7 +98,66 @@ def test_other_options_are_not_mixed_with_what_is_there(finished, tmp_path: Path
     other = tmp_path / "recipe.toml"
     other.write_text((folder / "recipe.toml").read_text().replace("--lr 0.001", "--lr 0.002"))
     done = run_recipe(other, "--output", folder / "output")
-    assert done.returncode != 0 and "other options" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode != 0 and "NMT-1 was trained with other options" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_another_way_to_translate_trains_nothing(finished, tmp_path: Path):
+    folder, _ = finished
+    other = tmp_path / "recipe.toml"
+    text = (folder / "recipe.toml").read_text()
+    adaptive = "--memory-select adaptive"
+    assert text.count(adaptive) == 1
+    other.write_text(text.replace(adaptive, f"{adaptive} --memory-min-score 0.4"))
+    done = run_recipe(other, "--output", folder / "output")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [line.split()[1] for line in done.stderr.split("\n") if line.startswith("$ ")] == ["seg-evaluate"]
+
+
+def test_a_step_runs_again_when_its_command_or_what_it_uses_changed(tmp_path: Path):
+    runner, log, used = recipe.Runner(dict(os.environ)), tmp_path / "log", tmp_path / "used"
+    used.touch()
+    for word in ("a", "a", "b", "b"):
+        mark = runner.once(tmp_path, "step", ["sh", "-c", f"echo {word} >> {log}"], [used])
+    assert log.read_text() == "a\nb\n"
+    later = mark.stat().st_mtime_ns + 1
+    os.utime(used, ns=(later, later))
+    runner.once(tmp_path, "step", ["sh", "-c", f"echo b >> {log}"], [used])
+    assert log.read_text() == "a\nb\nb\n"
+    with pytest.raises(recipe.RecipeError, match="The step 'step' failed"):
+        runner.once(tmp_path, "step", ["false"], [used])
+    runner.once(tmp_path, "step", ["sh", "-c", f"echo b >> {log}"], [used])  # as before the failure
+
+
+def test_a_training_is_not_mixed_with_another(tmp_path: Path):
+    used, begun = tmp_path / "used", tmp_path / "train.begun"
+    used.touch()
+    begun.write_text("train slowly")
+    recipe.Runner.check_training(tmp_path, ["train", "fast"], [used])  # it failed before its first checkpoint
+    (tmp_path / "checkpoint_last.pt").touch()
+    recipe.Runner.check_training(tmp_path, ["train", "slowly"], [used])
+    with pytest.raises(recipe.RecipeError, match="was trained with other options: remove that folder"):
+        recipe.Runner.check_training(tmp_path, ["train", "fast"], [used])
+    later = begun.stat().st_mtime_ns + 1
+    os.utime(used, ns=(later, later))
+    with pytest.raises(recipe.RecipeError, match="was trained before what it uses was made again"):
+        recipe.Runner.check_training(tmp_path, ["train", "slowly"], [used])
+
+
+@pytest.mark.parametrize("stopped_by", [recipe.RecipeError("no memory left"), KeyboardInterrupt()])
+def test_nothing_begins_after_a_failure_or_ctrl_c(tmp_path: Path, stopped_by: BaseException):
+    begun = []
+
+    class Stopped(recipe.Runner):
+        def train(self, folder: Path, *rest: object) -> None:
+            begun.append(folder.name)
+            raise stopped_by
+
+    systems = {name: recipe.System("") for name in ("A", "B", "C")}
+    few = recipe.Recipe(["en-fr"], "", 8, "", 1, systems)
+    with pytest.raises(type(stopped_by)):
+        recipe.train_systems(few, "en-fr", tmp_path, tmp_path, tmp_path, list(systems), Stopped({}))
+    assert begun[0] == "A-1" and len(begun) < 3
 
 
 def test_a_stopped_training_goes_on(finished):
@@ -129,6 +189,7 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
         (('trained_as = "SEG"', 'trained_as = "SAG"'), [], "'SAG' is none of the systems"),
         (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
         (("", ""), ["--directions", "en-xx"], "en-xx is none of the recipe's directions"),
+        (("", ""), ["--directions", "enfr"], "enfr is no direction"),
         (("", ""), ["--corpus", "gone"], "is not there"),
     ],
 )

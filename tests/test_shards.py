@@ -44,7 +44,7 @@ def indexes(request, texts, tmp_path_factory):
     shards.build_shards(folder / "shards", lambda part: texts[part], IDENTITY, SHARDS)
     return (
         lucene.LuceneIndex(folder / "one", IDENTITY, *request.param),
-        [shards.Shard(folder / "shards", IDENTITY, number, *request.param) for number in range(SHARDS)],
+        [shards.Shard(folder / "shards", IDENTITY, number, SHARDS, *request.param) for number in range(SHARDS)],
         shards.open_index(folder / "shards", IDENTITY, *request.param),
     )
 
@@ -115,6 +115,12 @@ def test_statistics_of_parts_add_up(texts):
     for name in ("filled", "symbols", "found_in"):
         assert np.array_equal(getattr(whole, name), getattr(total, name))
     assert band_of([0, 8, 9, 12, 13, 10**9]).tolist() == [0, 0, 1, 1, 2, 15]
+
+
+def test_an_index_in_another_number_of_shards_is_refused(tmp_path, texts):
+    shards.build_shards(tmp_path / "four", lambda part: texts[part], IDENTITY, 4)
+    with pytest.raises(SegError, match="four is in 4 shards and the index of this run in 2"):
+        shards.Shard(tmp_path / "four", IDENTITY, 0, 2, 2.0, 1.0)
 
 
 def test_more_shards_than_texts(tmp_path):

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What no entry depends on: the search for a slot, the gate's other inputs, and how a state becomes a symbol.
+# What no entry depends on: the search for a slot, the gate's other inputs, and how a state becomes a symbol; and the
+# dictionaries, which the header has by themselves.
 NOT_IN_ENTRIES = (
+    "encoder.symbols",
+    "decoder.symbols",
     "decoder.readout.",
     "decoder.output.",
     "decoder.memory.coverage_penalty",

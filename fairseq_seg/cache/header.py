@@ -58,7 +58,7 @@ class Header:
         """Makes an empty cache; where another process was quicker, its cache has to be of the same kind."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with open(folder / LOCK, "wb") as lock:
+            with open(folder / LOCK, "ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 there = Header.load(folder)
                 if there is not None:

@@ -3,7 +3,7 @@
     PATH/cache.json      what the entries were made with (`Header`)
     PATH/7.rows          the slots of pairs, a row each, one pair after the other
     PATH/7.index         for each pair of 7.rows its address, first row, number of rows and checksum
-    PATH/lock            held while something is written
+    PATH/lock            held while something is written; holds the highest number that a segment ever had
 
 Rows are written before their index entry: what a killed process leaves is rows without an entry, or a piece of an
 entry, and is written over. What a dead machine leaves may be worse, which the checksum tells when a pair is first read.
@@ -25,7 +25,7 @@ from zlib import crc32
 import numpy as np
 
 from .address import ADDRESS_BYTES
-from .header import LOCK
+from .header import LOCK, NAME
 
 logger = logging.getLogger(__name__)
 
@@ -151,6 +151,7 @@ class PairCache:
         self._places: dict[bytes, Place] = {}
         self._checked: set[bytes] = set()
         self._writable = True
+        self._header = self._find_header()
         with self._locked() as locked:
             self._refresh(repair=locked)
 
@@ -172,6 +173,8 @@ class PairCache:
 
     def find(self, addresses: Sequence[bytes]) -> list[np.ndarray | None]:
         """The rows of each pair, (T', row_bytes), mapped from the file; None where there are none."""
+        if self._is_gone():
+            return [None] * len(addresses)
         if any(address not in self._places for address in addresses):
             self._refresh()  # another process may have written them
         found = [self._read(address) for address in addresses]
@@ -182,7 +185,7 @@ class PairCache:
     def append(self, pairs: Iterable[tuple[bytes, np.ndarray]]) -> None:
         """Keeps the rows (T', row_bytes) of pairs; nothing is kept where another process has the lock for long."""
         with self._locked() as locked:
-            if not locked:
+            if not locked or self._is_gone():
                 return
             try:
                 self._refresh(repair=True)
@@ -193,6 +196,23 @@ class PairCache:
             except OSError as error:
                 logger.warning("%s takes no more pairs (%s): it is only read from now on", self.folder, error.strerror)
                 self._writable = False
+
+    def _find_header(self) -> tuple[int, int] | None:
+        """Identifies the header's file."""
+        try:
+            state = os.stat(self.folder / NAME)
+        except OSError:
+            return None
+        return state.st_ino, state.st_mtime_ns
+
+    def _is_gone(self) -> bool:
+        """Whether the cache that was opened has been removed; a new one in its place may be of another model."""
+        if self._find_header() == self._header:
+            return False
+        if self._writable:
+            logger.warning("%s was removed while it was in use: it is not used any more", self.folder)
+        self._writable = False
+        return True
 
     def _read(self, address: bytes) -> np.ndarray | None:
         place = self._places.get(address)
@@ -237,7 +257,10 @@ class PairCache:
 
         Its number is higher than any before: other processes must not take it for one that is gone.
         """
-        number = max(self._segments, default=0) + 1
+        self._lock.seek(0)
+        number = max(int(self._lock.read() or 0), *self._segments, 0) + 1
+        self._lock.truncate(0)
+        self._lock.write(str(number).encode())
         self._make_room(size)
         self._segments[number] = Segment(self.folder, number, self.row_bytes)
         return self._segments[number]
@@ -283,7 +306,7 @@ class PairCache:
             yield False
             return
         try:
-            stream = open(self.folder / LOCK, "wb")
+            stream = open(self.folder / LOCK, "a+b")
         except OSError:  # a folder that may only be read
             self._writable = False
             yield False
@@ -292,4 +315,5 @@ class PairCache:
             until = time.monotonic() + PATIENCE
             while not (locked := try_lock(stream)) and time.monotonic() < until:
                 time.sleep(0.01)
+            self._lock = stream
             yield locked

@@ -113,9 +113,12 @@ def evaluate(options: argparse.Namespace, command: str) -> Report:
     if best is None and options.examples:
         raise SegError("--examples compares a system with the baseline; name both with --system.")
     if best is not None:
-        ours, theirs = (next(system for system in systems if system.name == name) for name in (best.name, baseline))
+        shown = next((name for name, *outputs in options.system if outputs[0] == options.examples), None)
+        names = (shown or best.name, baseline)
+        ours, theirs = (next(system for system in systems if system.name == name) for name in names)
         if options.examples:
-            report.examples = from_explanations(options.examples, split, ours, theirs, kept)
+            same = shown is not None
+            report.examples = from_explanations(options.examples, split, ours, theirs, kept, same)
         else:
             report.examples = from_outputs(split, ours, theirs)
     return report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import write_whole
 from fairseq_seg.retrieval.select import choose
-from fairseq_seg.retrieval.sequences import Sequences, blocks
+from fairseq_seg.retrieval.sequences import ROW_BLOCK, Sequences, blocks
 
 MAGIC = b"SEGMEM1\n"
 
@@ -95,6 +96,14 @@ class AttachedMemory:
             offset += mapped.nbytes
         return cls(header, *arrays)
 
+    @property
+    def digest(self) -> str:
+        """Identifies the pairs of all examples, 16 hexadecimal digits."""
+        digest = blake2b(self.memory_fingerprint.encode(), digest_size=8)
+        for column in (self._starts, self._ids, self._scores, self._marks):
+            digest.update(np.ascontiguousarray(column))
+        return digest.hexdigest()
+
     def __len__(self) -> int:
         return len(self._starts) - 1
 
@@ -152,15 +161,21 @@ def write_attached(path: Path, header: dict, rows: Iterable[tuple[np.ndarray, np
 
     ``header`` holds signature, kept, memory_fingerprint, split_fingerprint, memory_data and settings.
     """
-    rows = list(rows)
-    lengths = [len(ids) for ids, _, _ in rows]
+    lengths: list[int] = []
+    columns: dict[str, list[np.ndarray]] = {"<i4": [], "<f4": [], "u1": []}
+    remaining = iter(rows)
+    # Together as soon as possible: a row by itself takes eight times the bytes of its numbers.
+    while block := list(islice(remaining, ROW_BLOCK)):
+        lengths += [len(ids) for ids, _, _ in block]
+        for (dtype, pieces), column in zip(columns.items(), zip(*block, strict=True), strict=True):
+            pieces.append(np.concatenate(column).astype(dtype))
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype("<i8")
-    columns = [np.concatenate([np.zeros(0), *column]) for column in zip(*rows, strict=True)] or [np.zeros(0)] * 3
-    header = header | {"rows": len(rows), "pairs": int(starts[-1])}
+    header = header | {"rows": len(lengths), "pairs": int(starts[-1])}
     with write_whole(path) as file:
         line = json.dumps(header, sort_keys=True).encode()
         # Spaces up to a multiple of eight keep the mapped arrays aligned.
         file.write(MAGIC + line + b" " * (-(len(line) + 1) % 8) + b"\n")
         file.write(starts.tobytes())
-        for column, dtype in zip(columns, ("<i4", "<f4", "u1"), strict=True):
-            file.write(column.astype(dtype).tobytes())
+        for pieces in columns.values():
+            for piece in pieces:
+                file.write(piece.tobytes())

@@ -41,9 +41,9 @@ def search_partition(copy_of: tuple, chunks: Sequence[tuple]) -> list[list[tuple
 
 
 @cache
-def open_shard(place: Place, index: str, identity: tuple, number: int, k1: float, b: float) -> Shard:
+def open_shard(place: Place, index: str, identity: tuple, number: int, count: int, k1: float, b: float) -> Shard:
     """Opens a shard of the index on an executor, once a process."""
-    return Shard(place.here() / index, dict(identity), number, k1, b)
+    return Shard(place.here() / index, dict(identity), number, count, k1, b)
 
 
 def search_shard(shard: tuple, texts: Sequence[str], count: int) -> list[list[Hits]]:
@@ -58,7 +58,8 @@ class ClusterIndex:
         identity = tuple(sorted(index.identity.items()))
         self._cluster = cluster
         self._shards = [
-            (place, index.folder.name, identity, number, settings.k1, settings.b) for number in range(index.count)
+            (place, index.folder.name, identity, number, index.count, settings.k1, settings.b)
+            for number in range(index.count)
         ]
         self.signature = index.signature
 

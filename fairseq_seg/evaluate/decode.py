@@ -18,15 +18,21 @@ REMOVE = {"sentencepiece": ["--remove-bpe", "sentencepiece"], "@@": ["--remove-b
 
 
 def kept_path(folder: Path, checkpoint: Path, options: list[str], split: Split, ending: str) -> Path:
-    """Where the result of a checkpoint is kept: another checkpoint, split or option has another path."""
+    """Where the result of a checkpoint is kept: another checkpoint, split, attached memory or option has another path.
+
+    A memory of the user's own may have grown: what was kept of it is removed.
+    """
     try:
         state = checkpoint.stat()
     except OSError as error:
         raise SegError(f"The checkpoint {checkpoint} cannot be read: {error.strerror}.") from None
-    facts = (checkpoint.resolve(), state.st_size, state.st_mtime_ns, split.name, split.fingerprint, *options)
-    digest = blake2b("\n".join(map(str, facts)).encode(), digest_size=4).hexdigest()
+    facts = [checkpoint.resolve(), state.st_size, state.st_mtime_ns, split.name, split.fingerprint, split.memory]
+    digest = blake2b("\n".join(map(str, [*facts, *options])).encode(), digest_size=4).hexdigest()
     readable = re.sub(r"\W+", "-", " ".join([checkpoint.stem, *options]))[:60].strip("-")
-    return folder / f"{readable}-{digest}{ending}"
+    path = folder / f"{readable}-{digest}{ending}"
+    if any(option.partition("=")[0] == "--memory" for option in options):
+        path.unlink(missing_ok=True)
+    return path
 
 
 def generate(name: str, checkpoint: Path, options: list[str], split: Split, folder: Path) -> Path:

@@ -78,8 +78,13 @@ def from_outputs(split: Split, system: System, baseline: System) -> list[Example
     ]
 
 
-def from_explanations(text: str, split: Split, system: System, baseline: System, folder: Path) -> list[Example]:
-    """Examples with gates: from a file of `seg-explain --json`, or of a checkpoint that is explained now."""
+def from_explanations(
+    text: str, split: Split, system: System, baseline: System, folder: Path, same: bool
+) -> list[Example]:
+    """Examples with gates: from a file of `seg-explain --json`, or of a checkpoint that is explained now.
+
+    A checkpoint's sentences are chosen by the translations of ``system``, which may be the ``same`` or another one.
+    """
     from ..explain import Baseline
 
     checkpoint = parse_checkpoint(text)
@@ -87,7 +92,7 @@ def from_explanations(text: str, split: Split, system: System, baseline: System,
         label, explanations = text, read_explanations(Path(text))
         rows = locate([explanation.source for explanation in explanations], split, text)
     else:
-        label = " ".join([checkpoint[0].name, *checkpoint[1]])
+        label = system.name if same else f"{' '.join([checkpoint[0].name, *checkpoint[1]])}, chosen by {system.name}"
         rows = sorted(example.index for example in from_outputs(split, system, baseline))
         explanations = read_explanations(explain(*checkpoint, rows, split, folder))
     theirs = [baseline.runs[0].lines[row] for row in rows]

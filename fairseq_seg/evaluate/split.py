@@ -36,6 +36,7 @@ class Split:
     pair_targets: list[str]  # the translations of TM
     signature: str  # of the retrieval
     fingerprint: str
+    memory: str  # identifies what was attached
 
     @property
     def bins(self) -> np.ndarray:
@@ -111,4 +112,5 @@ def load_split(
         pair_targets=best_pairs(rows, memory_target, target_words, subword),
         signature=attached.signature,
         fingerprint=attached.split_fingerprint,
+        memory=attached.digest,
     )

@@ -20,8 +20,8 @@ def translation_memory(split: Split) -> System:
 
 def parse_checkpoint(text: str) -> tuple[Path, list[str]] | None:
     """`seg.pt --memory-k 2` as a checkpoint and its options; None for any other file."""
-    if Path(text).is_file() and not text.endswith(".pt"):
-        return None
+    if Path(text).is_file():
+        return (Path(text), []) if text.endswith(".pt") else None
     try:
         path, *options = shlex.split(text) or [""]
     except ValueError:  # an odd quotation mark: the name of a file, which is said to be missing when it is read

@@ -17,6 +17,7 @@ from ..modules.cgru import Annotations, ConditionalGRU, Readout
 from ..modules.encoder import BiGRU, padding_mask
 from ..modules.fusion import deep_fusion, mixture_log_probs
 from ..modules.memory import Entries, KeyValueMemory, Memory, MemoryRead, lay_out
+from ..store.symbols import dictionary_hash
 from ..tasks import seg_translation  # noqa: F401, registers the task: `from_pretrained` asks for it
 
 logger = logging.getLogger(__name__)
@@ -108,11 +109,17 @@ def stack_rows(a: Tensor, b: Tensor, value: int) -> Tensor:
     return torch.cat([F.pad(rows, (0, width - rows.size(1)), value=value) for rows in (a, b)])
 
 
+def _symbols(dictionary) -> Tensor:
+    """Identifies a dictionary, (16,), in every checkpoint: one of the same size may hold other symbols."""
+    return torch.tensor(list(bytes.fromhex(dictionary_hash(dictionary.symbols))), dtype=torch.uint8)
+
+
 class SegGRUEncoder(FairseqEncoder):
     """Source sentences to annotations, and, for decoding, retrieved pairs to memory."""
 
     def __init__(self, dictionary, cfg: SegGRUConfig, embed: nn.Embedding, decoder: "SegGRUDecoder"):
         super().__init__(dictionary)
+        self.register_buffer("symbols", _symbols(dictionary))
         self.embed = embed
         self.gru = BiGRU(cfg.embed_dim, cfg.hidden_size)
         # The decoder's cell prepares the annotations and makes the memory's keys. It is registered with the model, not
@@ -197,6 +204,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
 
     def __init__(self, dictionary, cfg: SegGRUConfig, embed: nn.Embedding):
         super().__init__(dictionary)
+        self.register_buffer("symbols", _symbols(dictionary))
         units, annotation_size = cfg.hidden_size, 2 * cfg.hidden_size
         self.embed = embed
         self._nan: Tensor | None = None
@@ -415,13 +423,22 @@ class SegGRUModel(FairseqEncoderDecoderModel):
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
         """Let a checkpoint continue with another memory: what it lacks of the memory starts fresh, the rest goes."""
         fresh = self.state_dict()
-        for side, key in (("source", "encoder.embed.weight"), ("target", "decoder.embed.weight")):
-            saved = state_dict[key].size(0) if key in state_dict else fresh[key].size(0)
-            if saved != fresh[key].size(0):
-                raise SegError(
-                    f"The checkpoint has {saved} {side} symbols and the data folder's dictionary {fresh[key].size(0)}: "
-                    "binarize with the dictionaries it was trained with (fairseq-preprocess --srcdict, --tgtdict)."
-                )
+        for side, part in (("source", "encoder"), ("target", "decoder")):
+            sizes = [state.get(f"{part}.embed.weight", ()) for state in (state_dict, fresh)]
+            saved, given = map(len, sizes)
+            key = f"{part}.symbols"
+            # Checkpoints of an earlier version do not say which symbols they know.
+            known = state_dict.setdefault(key, fresh[key])
+            if saved not in (0, given):
+                difference = f"has {saved} {side} symbols and the data folder's dictionary {given}"
+            elif not fresh[key].is_meta and not torch.equal(known.cpu(), fresh[key].cpu()):
+                difference = f"knows other {side} symbols than the data folder's dictionary"
+            else:
+                continue
+            raise SegError(
+                f"The checkpoint {difference}: binarize with the dictionaries it was trained with "
+                "(fairseq-preprocess --srcdict, --tgtdict)."
+            )
         memory = ("decoder.memory.", "decoder.target_keys.")
         for key in [key for key in state_dict if key.startswith(memory)]:
             if key not in fresh or fresh[key].shape != state_dict[key].shape:

@@ -72,12 +72,14 @@ def shard_count(folder: Path, identity: dict) -> int:
 class Shard:
     """One shard of an index that `build_shards` wrote."""
 
-    def __init__(self, folder: Path, identity: dict, number: int, k1: float, b: float):
-        """Opens a shard, and refuses one that was made from something else than ``identity`` says."""
-        self._count = shard_count(folder, identity)
-        if not self._count:
+    def __init__(self, folder: Path, identity: dict, number: int, count: int, k1: float, b: float):
+        """Opens a shard of ``count``, and refuses one that was made from something else than ``identity`` says."""
+        found = shard_count(folder, identity)
+        if not found:
             raise SegError(f"{folder} is not an index of this memory; run seg-attach to make it again.")
-        self._number = number
+        if found != count:
+            raise SegError(f"{folder} is in {found} shards and the index of this run in {count}; copy that one there.")
+        self._number, self._count = number, count
         whole = Statistics.load(folder / STATISTICS)
         parts = shard_identity(identity, number, self._count)
         self._index = LuceneIndex(shard_folder(folder, number), parts, k1, b, whole)
@@ -121,7 +123,7 @@ class ShardedIndex:
     def __init__(self, folder: Path, identity: dict, k1: float, b: float):
         """Opens an index that `build_shards` wrote, and refuses one that was made from something else."""
         self.folder, self.identity, self.count = folder, identity, shard_count(folder, identity)
-        self._shards = [Shard(folder, identity, number, k1, b) for number in range(self.count)]
+        self._shards = [Shard(folder, identity, number, self.count, k1, b) for number in range(self.count)]
         self.signature = self._shards[0].signature
 
     def search_all(self, texts: Iterable[str], count: int) -> list[np.ndarray]:

@@ -94,7 +94,15 @@ def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
     assert_same_bytes(fresh, local, ["train"])
 
 
-def test_ctrl_c_stops_and_the_next_run_goes_on(quiet_spark, fresh, local, monkeypatch):
+@pytest.fixture
+def ctrl_c():
+    """What a terminal's Ctrl-C does: it is ignored in what a script started with &."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_and_the_next_run_goes_on(ctrl_c, quiet_spark, fresh, local, monkeypatch):
     monkeypatch.setattr(attach, "CHUNK", 10)
     watcher = act_when_some_are_done(fresh, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(SystemExit, match="stopped; the same command goes on from here"):

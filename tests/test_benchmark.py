@@ -206,6 +206,14 @@ def test_stopwatch_gives_a_part_what_no_inner_part_took():
     assert stopwatch.calls == {"inner": 2, "outer": 1}
 
 
+def test_profile_of_a_training_step(tmp_path: Path):
+    command = [sys.executable, SCRIPTS / "profile_train.py", *TINY, "--json", tmp_path / "kinds.json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    steps = json.loads((tmp_path / "kinds.json").read_text())["milliseconds"]
+    assert steps.keys() == {"0", "1"} and all(min(step.values()) > 0 for step in steps.values())
+
+
 def test_profile_of_generate(tmp_path: Path):
     data_bin = prepare(make_corpus(seed=3, groups=10, held_out=3), tmp_path)
     run_stock("train", data_bin, *PLUGIN, *TRAINING, "--max-update", 1, "--save-dir", tmp_path)

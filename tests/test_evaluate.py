@@ -20,7 +20,7 @@ from fairseq_seg.cli import evaluate
 from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate import systems
 from fairseq_seg.evaluate.curves import read_curve
-from fairseq_seg.evaluate.decode import kept_path
+from fairseq_seg.evaluate.decode import kept_path, run_kept
 from fairseq_seg.evaluate.examples import choose, from_explanations, locate
 from fairseq_seg.evaluate.figures import DARK, LIGHT, drawings, render
 from fairseq_seg.evaluate.outputs import Output, System, read_output
@@ -244,9 +244,11 @@ def test_a_translation_is_kept_for_one_memory_only(split: Split, tmp_path: Path)
     other = Split(**(vars(split) | {"memory": "other"}))
     kept, again = (kept_path(tmp_path, checkpoint, [], part, ".gen") for part in (split, other))
     assert kept != again
-    grown = kept_path(tmp_path, checkpoint, ["--memory", "client.mem"], split, ".gen")
-    write(grown, ["old"])
-    assert kept_path(tmp_path, checkpoint, ["--memory", "client.mem"], split, ".gen") == grown and not grown.exists()
+    write(kept, ["old"])
+    run_kept("this", [], kept, b"\n", 1, "SEG")
+    assert kept.read_text() == "old\n"
+    run_kept("this", ["--memory", "client.mem"], kept, b"\n", 1, "SEG")  # which may have grown
+    assert kept.read_text() != "old\n"
 
 
 def test_a_checkpoint_in_a_folder_with_a_blank(tmp_path: Path):

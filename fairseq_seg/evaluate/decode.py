@@ -18,10 +18,7 @@ REMOVE = {"sentencepiece": ["--remove-bpe", "sentencepiece"], "@@": ["--remove-b
 
 
 def kept_path(folder: Path, checkpoint: Path, options: list[str], split: Split, ending: str) -> Path:
-    """Where the result of a checkpoint is kept: another checkpoint, split, attached memory or option has another path.
-
-    A memory of the user's own may have grown: what was kept of it is removed.
-    """
+    """Where a checkpoint's result is kept: another checkpoint, split, attached memory or option has another path."""
     try:
         state = checkpoint.stat()
     except OSError as error:
@@ -29,10 +26,7 @@ def kept_path(folder: Path, checkpoint: Path, options: list[str], split: Split, 
     facts = [checkpoint.resolve(), state.st_size, state.st_mtime_ns, split.name, split.fingerprint, split.memory]
     digest = blake2b("\n".join(map(str, [*facts, *options])).encode(), digest_size=4).hexdigest()
     readable = re.sub(r"\W+", "-", " ".join([checkpoint.stem, *options]))[:60].strip("-")
-    path = folder / f"{readable}-{digest}{ending}"
-    if any(option.partition("=")[0] == "--memory" for option in options):
-        path.unlink(missing_ok=True)
-    return path
+    return folder / f"{readable}-{digest}{ending}"
 
 
 def generate(name: str, checkpoint: Path, options: list[str], split: Split, folder: Path) -> Path:
@@ -52,12 +46,12 @@ def generate(name: str, checkpoint: Path, options: list[str], split: Split, fold
 def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: int, name: str) -> None:
     """Runs a command whose standard output becomes `path`, whole or not at all, unless that is there already.
 
-    The progress bar counts `mark`, which begins with a line feed, in the output; of a command that fails, the last line
-    of its log is quoted.
+    With --memory it runs each time: a memory of the user's own may have grown. The progress bar counts `mark`, which
+    begins with a line feed, in the output; of a command that fails, the last line of its log is quoted.
     """
     from tqdm import tqdm
 
-    if path.exists():
+    if path.exists() and not any(argument.partition("=")[0] == "--memory" for argument in arguments):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, log = path.with_name(path.name + ".part"), path.with_suffix(".log")

@@ -132,20 +132,13 @@ def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split,
     """Runs seg-explain on some sentences, or finds what it said before."""
     names = [str(row) for row in rows]
     path = kept_path(folder, checkpoint, [*options, *names], split, ".jsonl")
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        sentences = path.with_suffix(".txt")
-        sentences.write_text("".join(f"{split.source_symbols[row]}\n" for row in rows), encoding="utf-8")
-        languages = ["-s", split.source_lang, "-t", split.target_lang]
-        given = ["--path", str(checkpoint), "--input", str(sentences), "--json"]
-        run_kept(
-            "fairseq_seg.cli.explain",
-            [str(split.data), *languages, *given, *options],
-            path,
-            b'\n{"source"',
-            len(rows),
-            "examples",
-        )
+    folder.mkdir(parents=True, exist_ok=True)
+    sentences = path.with_suffix(".txt")
+    sentences.write_text("".join(f"{split.source_symbols[row]}\n" for row in rows), encoding="utf-8")
+    languages = ["-s", split.source_lang, "-t", split.target_lang]
+    given = ["--path", str(checkpoint), "--input", str(sentences), "--json"]
+    arguments = [str(split.data), *languages, *given, *options]
+    run_kept("fairseq_seg.cli.explain", arguments, path, b'\n{"source"', len(rows), "examples")
     return path
 
 

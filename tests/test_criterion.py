@@ -102,8 +102,9 @@ def test_generator_weight_adds_the_plain_translators_loss():
     torch.testing.assert_close(without, plain)
 
 
-def test_copy_weight_adds_the_copies_loss_where_there_is_something_to_copy():
-    model, batch = make_model().eval(), make_batch(SENTENCES, PAIRS, ROWS)
+@pytest.mark.parametrize("fusion", ["shallow", "deep"])
+def test_copy_weight_adds_the_copies_loss_where_there_is_something_to_copy(fusion):
+    model, batch = make_model(fusion=fusion).eval(), make_batch(SENTENCES, PAIRS, ROWS)
     mixture, _, _ = make_criterion()(model, batch)
     loss, _, log = make_criterion(copy_weight=0.5)(model, batch)
     copies = [
@@ -116,8 +117,9 @@ def test_copy_weight_adds_the_copies_loss_where_there_is_something_to_copy():
     torch.testing.assert_close(log["nll_loss"], mixture.detach())
 
 
-def test_copy_weight_teaches_the_match_where_the_gate_is_closed():
-    model, batch = make_model(), make_batch(SENTENCES, PAIRS, ROWS)
+@pytest.mark.parametrize("fusion", ["shallow", "deep"])
+def test_copy_weight_teaches_the_match_where_the_gate_is_closed(fusion):
+    model, batch = make_model(fusion=fusion), make_batch(SENTENCES, PAIRS, ROWS)
     model.decoder.memory.gate.score.bias.data.fill_(-30.0)
     gradients = []
     for weight in (0.0, 0.5):

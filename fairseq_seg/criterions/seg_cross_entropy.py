@@ -7,7 +7,9 @@ to nothing about which slot would have been right. Two further losses, each with
     loss = - sum_t log p(y_t) - w sum_t log p_gen(y_t) - v sum_{t: y_t in the memory} log p_copy(y_t)
 
 w is --generator-weight, v --copy-weight. With shallow fusion p_gen does not depend on the memory: the second sum is the
-loss of the plain translator. Both probabilities are at hand, so neither loss costs anything.
+loss of the plain translator. With deep fusion p is p_gen, and there is no second sum; the third teaches the match there
+too, because a state read from the wrong slot shuts the gate within a hundred updates. Both probabilities are at hand,
+so neither loss costs anything.
 """
 
 import math
@@ -121,8 +123,8 @@ class SegCrossEntropy(FairseqCriterion):
             loss = (1.0 - self.label_smoothing - rest) * nll_loss - rest * (smooth * real).sum()
         if read is not None and self.generator_weight > 0:
             loss = loss - self.generator_weight * (generated * real).sum()
-        if read is not None and self.copy_weight > 0:
-            present = in_memory(read, target) & real
+        if extra["read"] is not None and self.copy_weight > 0:
+            present = in_memory(extra["read"], target) & real
             loss = loss - self.copy_weight * (torch.log(copy_mass + LEAST) * present).sum()
         sample_size = target.size(0) if self.sentence_avg else sample["ntokens"]
         logging_output = {

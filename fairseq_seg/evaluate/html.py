@@ -57,19 +57,19 @@ button:focus-visible { outline: .14rem solid var(--mark) }
 .made dt { line-height: 1.65 }
 .made code { font-size: .95em }
 .note { font-size: .9rem; line-height: 1.5; margin-top: .5rem }
+@media (max-width: 62rem), print { .card .bar { display: none } }
 @media (max-width: 34rem) {
   .made dl { grid-template-columns: 1fr }
   .tiles { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem }
   .tiles b { font-size: 1.4rem }
   .card { padding: .3rem .7rem .4rem }
   .card table { font-size: .82rem }
-  .card .bar { display: none }
   .card th, .card td { padding: .34rem .4rem }
   .card th:first-child { left: -.7rem; white-space: normal; min-width: 5.5rem; line-height: 1.3 }
   figure { padding: .6rem .4rem }
 }
 @media print { h2.part { break-after: avoid } figure, .card, #list > div { break-inside: avoid } .sort { display: none }
-  .card table { font-size: 8.5pt } }
+  .card table { font-size: 8.5pt } .figures { grid-template-columns: 1fr 1fr } }
 """
 )
 

@@ -37,6 +37,8 @@ DARK = {
 MARKERS = "os^DvPX"
 # Narrow enough to be read on a phone without zooming; in inches.
 WIDTH, HEIGHT = 4.7, 3.4
+# A system so many BLEU away from the curve over K is not drawn beside it: the curve would be flat.
+FAR = 10
 
 
 @dataclass
@@ -214,6 +216,8 @@ def _draw_sweep(figure: Figure, palette: dict, report: Report) -> None:
         )
     for name in dict.fromkeys(("TM", report.scores.baseline)):
         system = report.scores.system(name)
+        if min(abs(system.mean_bleu - point.mean_bleu) for point in points) > FAR:
+            continue
         style = _style(report, system, palette) | {"marker": None, "linestyle": "--"}
         axes.axhline(system.mean_bleu, linewidth=1.2, **style)
     labels = [

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sacremoses import MosesTokenizer
 
 from fairseq_seg.cli import evaluate
 from fairseq_seg.errors import SegError
-from fairseq_seg.evaluate import systems
+from fairseq_seg.evaluate import figures, systems
 from fairseq_seg.evaluate.curves import read_curve
 from fairseq_seg.evaluate.decode import kept_path, run_kept
 from fairseq_seg.evaluate.examples import choose, from_explanations, locate
@@ -459,3 +460,15 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     code = "import sys; " + "; ".join(f"import fairseq_seg.{name}" for name in names)
     code += "; print({'torch', 'fairseq', 'matplotlib', 'sacrebleu', 'sacremoses', 'pyserini'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("tm, drawn", [(54.0, ["TM", "NMT"]), (24.7, ["NMT"])])
+def test_a_far_off_system_does_not_flatten_the_curve_over_k(tm, drawn):
+    from matplotlib.figure import Figure
+
+    compared = {"TM": SimpleNamespace(name="TM", mean_bleu=tm), "NMT": SimpleNamespace(name="NMT", mean_bleu=48.9)}
+    points = [SimpleNamespace(name=str(k), mean_bleu=50.0 + k, bleu_ci=1.0, pairs=k) for k in (1, 2)]
+    scores = SimpleNamespace(baseline="NMT", system=compared.get, systems=list(compared.values()))
+    figure = Figure()
+    figures._draw_sweep(figure, figures.LIGHT, SimpleNamespace(sweep=points, scores=scores))
+    assert figure.axes[0].get_legend_handles_labels()[1] == drawn

@@ -160,7 +160,12 @@ class LiteralModel:
             scores = []
             for slot, covered in zip(slots, coverage, strict=True):
                 matched = metric * slot.key if metric.dim() == 1 else metric @ slot.key
-                scores.append(query @ matched - penalty.squeeze() * covered)  # Eq. 7
+                score = query @ matched
+                if "decoder.memory.state_metric" in self.parameters:
+                    metric_n = self["decoder.memory.state_metric"]
+                    matched = metric_n * slot.value if metric_n.dim() == 1 else metric_n @ slot.value
+                    score = score + step.state @ matched
+                scores.append(score - penalty.squeeze() * covered)  # Eq. 7
             total = sum(torch.exp(score - max(scores)) for score in scores)
             weights = [torch.exp(score - max(scores)) / total for score in scores]  # Eq. 4
             value = sum(weight * slot.value for weight, slot in zip(weights, slots, strict=True))

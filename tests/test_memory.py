@@ -25,10 +25,11 @@ from tests.tiny import (
 
 BOS = 0  # in no sentence
 # The CopyNet-style keys always come with a full matrix.
+KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full")]
 OPTIONS = [
     {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
     for fusion, (keys, match), hidden in product(
-        ("shallow", "deep", "both"), (("context", "diagonal"), ("context", "full"), ("target", "full")), (3, 0)
+        ("shallow", "deep", "both"), KEYS, (3, 0)
     )
 ]
 SENTENCES, PAIRS = random_pairs(1, 4), random_pairs(2, 5)

@@ -57,7 +57,11 @@ def test_half_precision_decodes():
     assert all(torch.isfinite(best[0]["score"]) for best in hypotheses)
 
 
-@pytest.mark.parametrize("fresh", [{"memory_match": "full"}, {"gate_hidden": 0}, {"memory_keys": "target"}])
+@pytest.mark.parametrize(
+    "fresh",
+    [{"memory_match": "full"}, {"gate_hidden": 0}, {"memory_keys": "context-state"}, {"memory_keys": "target"}],
+    ids=str,
+)
 def test_a_checkpoint_goes_on_with_another_memory(fresh):
     """What fits is taken over, the translator always; what the checkpoint lacks starts as it was initialized."""
     trained, model = make_model(seed=1), make_model(seed=2, randomize=False, **fresh)
@@ -71,6 +75,20 @@ def test_a_checkpoint_goes_on_with_another_memory(fresh):
         assert torch.equal(value, old if taken_over else initial[name]), name
     plain = make_batch(SENTENCES)
     assert all(torch.equal(a, b) for a, b in zip(predict(model, plain), predict(trained, plain), strict=True))
+
+
+@pytest.mark.parametrize("match", ["diagonal", "full"])
+def test_keys_with_states_start_as_the_papers(match):
+    """N is zero at the start, so the whole model is the paper's; and it matters as soon as it is something else."""
+    paper, model = make_model(memory_match=match), make_model(seed=2, memory_keys="context-state", memory_match=match)
+    fresh = make_model(randomize=False, memory_keys="context-state", memory_match=match)
+    state = model.state_dict() | paper.state_dict()
+    model.load_state_dict(state)
+    batch = make_batch(SENTENCES, PAIRS, ROWS)
+    expected = torch.cat(predict(paper, batch))
+    assert (torch.cat(predict(model, batch)) - expected).abs().max() > 0.01
+    model.load_state_dict(state | {"decoder.memory.state_metric": fresh.state_dict()["decoder.memory.state_metric"]})
+    torch.testing.assert_close(torch.cat(predict(model, batch)), expected, rtol=0, atol=1e-6)
 
 
 @every_option

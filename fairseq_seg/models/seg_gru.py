@@ -43,11 +43,12 @@ class SegGRUConfig(FairseqDataclass):
         default="shallow",
         metadata={"help": "how the memory enters: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
     )
-    memory_keys: ChoiceEnum(["context", "target"]) = field(
+    memory_keys: ChoiceEnum(["context", "context-state", "target"]) = field(
         default="context",
         metadata={
-            "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), or "
-            "a bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
+            "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), the "
+            "context and the decoder's state of that step, which knows what stands before it (not the paper's), or a "
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
         },
     )
     memory_match: ChoiceEnum(["diagonal", "full"]) = field(
@@ -95,7 +96,7 @@ class FromContext(NamedTuple):
 
     readout: Tensor  # W_c c, (B, T, E)
     gate: Tensor | None  # the gate's projection of c, (B, T, G)
-    scores: Tensor | None  # c M c' of Eq. 4, fp32, (B, T, slots); not where the keys are compared with z
+    scores: Tensor | None  # c M c' of Eq. 4, fp32, (B, T, slots); not where the keys are compared with z alone
 
 
 def each(parts: NamedTuple, function: Callable[[Tensor], Tensor]) -> NamedTuple:
@@ -171,8 +172,8 @@ class SegGRUEncoder(FairseqEncoder):
         out = self.forward(net_input["src_tokens"], net_input["src_lengths"], net_input.get("memory"))
         annotations, memory = out["annotations"], out["memory"]
         decoder = self._decoder[0]
-        if memory is not None and decoder.target_keys is None:
-            out["memory"] = memory._replace(keys=None)
+        if memory is not None:
+            out["memory"] = memory._replace(keys=decoder.state_keys(memory))
         return {
             **out,
             "annotations": annotations._replace(states=None),
@@ -225,6 +226,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
             gate_bias=cfg.gate_bias,
             coverage_penalty=cfg.coverage_penalty,
             full=self.target_keys is not None or cfg.memory_match == "full",
+            state_keys=cfg.memory_keys == "context-state",
         )
 
     @property
@@ -253,12 +255,23 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         if memory is None:
             return FromContext(readout, None, None)
         gate = self.memory.gate.from_context(contexts)
-        scores = self.memory.match(contexts, memory.keys) if self.target_keys is None else None
+        scores = None
+        if self.target_keys is None:
+            scores = self.memory.match(contexts, memory.keys[..., : contexts.size(-1)])
         return FromContext(readout, gate, scores)
+
+    def state_keys(self, memory: Memory) -> Tensor | None:
+        """The part of the keys that is compared with z_t, the last, (B, S, H), or None."""
+        if self.target_keys is None and self.memory.state_metric is None:
+            return None
+        return memory.keys[..., -self.cell.units :]
 
     def memory_queries(self, states: Tensor, linear: FromContext, memory: Memory) -> tuple[Tensor, Tensor]:
         """states (B, T, H) -> content scores (B, T, S) and the gate's query (B, T, G)."""
-        scores = linear.scores if self.target_keys is None else self.memory.match(states, memory.keys)
+        scores, keys = linear.scores, self.state_keys(memory)
+        if keys is not None:
+            by_state = self.memory.match(states, keys)
+            scores = by_state if scores is None else scores + by_state
         return scores, self.memory.gate.query(linear.gate, states)
 
     def output_layer(

@@ -7,6 +7,10 @@
     zeta_t   = sigmoid(f_gate(c_t, z_t, z~_t))
     beta_t   = beta_{t-1} + q_t zeta_t                                beta_0 = 0
 
+With keys of contexts and states, which go beyond the paper, a slot's key is (c'_tau, z'_tau) and its content score
+c_t M c'_tau + z_t N z'_tau: the first part asks what is being translated, the second what has been written so far. N
+starts at zero, where the score is the paper's.
+
 Only the chain beta -> q -> zeta -> beta needs a loop over t. The content scores c_t M c' are one matrix product for all
 steps, and the gate's projection of z~_t is q_t times the projected values, made once a sentence.
 """
@@ -20,7 +24,7 @@ from torch import Tensor, nn
 class Entries(NamedTuple):
     """What the memory needs of the target slots of pairs, whichever sentence they are retrieved for."""
 
-    keys: Tensor  # M c', (P, T', C)
+    keys: Tensor  # M c', and N z' behind it where states are compared too, (P, T', C)
     gate_values: Tensor  # the gate's projection of z', (P, T', G)
     values: Tensor | None  # z', (P, T', H), if asked for
 
@@ -28,7 +32,7 @@ class Entries(NamedTuple):
 class Memory(NamedTuple):
     """The slots of a batch of sentences, S of them a sentence, padded."""
 
-    keys: Tensor | None  # M c', fp32: a score of hundreds has no fraction left in half precision, (B, S, C)
+    keys: Tensor | None  # as in `Entries`, fp32: a score of hundreds has no fraction left in half precision, (B, S, C)
     gate_values: Tensor  # the gate's projection of z', fp32, (B, S, G)
     values: Tensor | None  # z', (B, S, H), if asked for
     symbols: Tensor  # y', (B, S), the padding symbol where there is no slot
@@ -85,6 +89,11 @@ class Gate(nn.Module):
         return nn.functional.linear(torch.tanh(hidden), self.score.weight.float(), self.score.bias.float()).squeeze(-1)
 
 
+def times(x: Tensor, metric: Tensor) -> Tensor:
+    """M x, for a diagonal M (C,) or a full one (C, C); x (..., C) -> (..., C)."""
+    return x * metric if metric.dim() == 1 else x @ metric.t()
+
+
 class KeyValueMemory(nn.Module):
     """Writes retrieved pairs into slots and reads them, step by step or for all steps at once."""
 
@@ -97,9 +106,12 @@ class KeyValueMemory(nn.Module):
         gate_bias: float,
         coverage_penalty: float,
         full: bool,
+        state_keys: bool,
     ):
         super().__init__()
         self.metric = nn.Parameter(torch.eye(key_size) if full else torch.ones(key_size))  # M
+        by_state = torch.zeros((units, units) if full else units)
+        self.state_metric = nn.Parameter(by_state) if state_keys else None  # N
         self.coverage_penalty = nn.Parameter(torch.full((1,), coverage_penalty))  # lambda
         self.gate = Gate(context_size, units, gate_hidden, gate_bias)
 
@@ -108,7 +120,9 @@ class KeyValueMemory(nn.Module):
 
         keep_values: also z' as it is, for deep fusion; the gate is content with its projection.
         """
-        keys = keys * self.metric if self.metric.dim() == 1 else keys @ self.metric.t()
+        keys = times(keys, self.metric)
+        if self.state_metric is not None:
+            keys = torch.cat([keys, times(values, self.state_metric)], dim=-1)
         return Entries(keys, self.gate.from_value(values), values if keep_values else None)
 
     @staticmethod
@@ -129,6 +143,11 @@ class KeyValueMemory(nn.Module):
             first=first_slots(symbols),
             mask=mask,
         )
+
+    @property
+    def key_size(self) -> int:
+        """C, the numbers of a slot's key."""
+        return len(self.metric) + (0 if self.state_metric is None else len(self.state_metric))
 
     @staticmethod
     def match(query: Tensor, keys: Tensor) -> Tensor:

@@ -472,3 +472,22 @@ def test_a_far_off_system_does_not_flatten_the_curve_over_k(tm, drawn):
     figure = Figure()
     figures._draw_sweep(figure, figures.LIGHT, SimpleNamespace(sweep=points, scores=scores))
     assert figure.axes[0].get_legend_handles_labels()[1] == drawn
+
+
+def test_no_name_is_cut_off_in_the_legend():
+    """Six systems' names fill their columns, the last with a name as long as recipes have."""
+    from matplotlib.figure import Figure
+
+    names = ["SEG", "SEG adaptive", "SEG state", "SEG state adaptive", "SEG state without memory", "CopyNet adaptive"]
+    columns = []
+    for shown in (names[:3], names, [f"{name} of the second seed alone" for name in names]):
+        figure = Figure(figsize=(figures.WIDTH, figures.HEIGHT), layout="constrained")
+        axes = figure.subplots()
+        for name in shown:
+            axes.plot([0, 1], [0, 1], label=name)
+        figures._legend(figure, axes)
+        (legend,) = figure.legends
+        assert [text.get_text() for text in legend.get_texts()] == shown
+        assert legend.get_window_extent().width <= figure.bbox.width
+        columns.append(legend._ncols)
+    assert columns == sorted(columns, reverse=True) and columns[0] == 3 and columns[-1] < 3

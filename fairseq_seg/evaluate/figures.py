@@ -160,9 +160,13 @@ def _style(report: Report, system: SystemScores, palette: dict) -> dict:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
+    """The names of the lines above them, in as many columns, three at most, as the figure is wide enough for."""
     handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(3, len(labels)), handlelength=1.6)
+    for columns in range(min(3, len(labels)), 0, -1):
+        legend = figure.legend(handles, labels, loc="outside upper left", ncols=columns, handlelength=1.6)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _draw_bins(figure: Figure, palette: dict, report: Report, gain: bool) -> None:

@@ -26,7 +26,8 @@ h2.part { font-size: 1.15rem; color: var(--text); margin: 2.5rem 0 .5rem; line-h
 .card { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem .8rem;
   overflow-x: auto; overflow-wrap: normal }
 .card table { width: 100%; margin: 0; font-size: .95rem }
-.card thead th { white-space: normal; vertical-align: bottom; line-height: 1.3 }
+.card th { white-space: normal }
+.card thead th { vertical-align: bottom; line-height: 1.3 }
 .card th, .card td { padding: .34rem .5rem; text-align: right; border-bottom: 1px solid var(--line) }
 .card tbody tr:last-child > * { border-bottom: 0 }
 .card th:first-child { text-align: left; position: sticky; left: -1rem; background: var(--card); font-weight: 600;
@@ -65,7 +66,7 @@ button:focus-visible { outline: .14rem solid var(--mark) }
   .card { padding: .3rem .7rem .4rem }
   .card table { font-size: .82rem }
   .card th, .card td { padding: .34rem .4rem }
-  .card th:first-child { left: -.7rem; white-space: normal; min-width: 5.5rem; line-height: 1.3 }
+  .card th:first-child { left: -.7rem; min-width: 5.5rem; line-height: 1.3 }
   figure { padding: .6rem .4rem }
 }
 @media print { h2.part { break-after: avoid } figure, .card, #list > div { break-inside: avoid } .sort { display: none }

@@ -28,9 +28,7 @@ BOS = 0  # in no sentence
 KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full")]
 OPTIONS = [
     {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
-    for fusion, (keys, match), hidden in product(
-        ("shallow", "deep", "both"), KEYS, (3, 0)
-    )
+    for fusion, (keys, match), hidden in product(("shallow", "deep", "both"), KEYS, (3, 0))
 ]
 SENTENCES, PAIRS = random_pairs(1, 4), random_pairs(2, 5)
 # No pair, one, several; the best pair of the last two sentences is the same.

@@ -51,7 +51,7 @@ def model_fingerprint(model: SegGRUModel) -> str:
 def entry_sizes(model: SegGRUModel) -> tuple[int, int, int]:
     """How many numbers the key, the gate projection and the value of a slot have."""
     memory, units = model.decoder.memory, model.decoder.cell.units
-    return memory.key_size, memory.gate.from_value.out_features, 0 if model.decoder.fusion == "shallow" else units
+    return memory.total_key_size, memory.gate.from_value.out_features, 0 if model.decoder.fusion == "shallow" else units
 
 
 class FrozenMemory:

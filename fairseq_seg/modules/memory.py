@@ -145,8 +145,8 @@ class KeyValueMemory(nn.Module):
         )
 
     @property
-    def key_size(self) -> int:
-        """C, the numbers of a slot's key."""
+    def total_key_size(self) -> int:
+        """C, the numbers of a slot's key, its state's part included."""
         return len(self.metric) + (0 if self.state_metric is None else len(self.state_metric))
 
     @staticmethod

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -301,6 +302,8 @@ def main() -> None:
         "--systems", nargs="+", metavar="NAME", help="train only these and write no report: to share the work out"
     )
     args = parser.parse_args()
+    # A plain `kill` stops the trainings as Ctrl-C does: one left behind would write into the folder of the next.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run(args)
     except RecipeError as error:

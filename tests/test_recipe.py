@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -158,6 +160,40 @@ def test_nothing_begins_after_a_failure_or_ctrl_c(tmp_path: Path, stopped_by: Ba
     with pytest.raises(type(stopped_by)):
         recipe.train_systems(few, "en-fr", tmp_path, tmp_path, tmp_path, list(systems), Stopped({}))
     assert begun[0] == "A-1" and len(begun) < 3
+
+
+TRAINS_FOR_A_MINUTE = """
+import os, sys
+from pathlib import Path
+import recipe
+command = ["sh", "-c", "echo $$ > begun; mv begun pid; exec sleep 60"]
+recipe.ROOT = Path.cwd()
+recipe.run = lambda args: recipe.Runner(dict(os.environ)).train(Path.cwd(), "training", 1, command, 0)
+sys.argv = ["recipe.py", "recipe.toml"]
+recipe.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["kill", "ctrl-c"])
+def test_no_training_outlives_its_recipe(tmp_path: Path, number: int):
+    environment = os.environ | {"PYTHONPATH": str(EXAMPLES)}
+    # A shell's background job, as these tests may be, ignores Ctrl-C; the recipe under test is not to inherit that.
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRAINS_FOR_A_MINUTE],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    pid = tmp_path / "pid"
+    while not pid.exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert "Stopped; the same command goes on from here." in process.communicate(timeout=30)[1]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_stopped_training_goes_on(finished):

@@ -1,15 +1,25 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all, locks between processes, and lines of UTF-8 text."""
 
+from __future__ import annotations
+
+import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
+
+from fairseq_seg.errors import SegError
+
+# Ends the name of a folder that is not whole yet.
+UNFINISHED = ".part"
 
 
 @contextmanager
 def write_whole(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file beside `path` for writing, and gives it its name only when all has been written."""
+    """Open a file beside `path` for writing, and give it its name only when everything has been written."""
     beside = path.with_name(path.name + ".new")
     try:
         with beside.open("wb") as stream:
@@ -17,3 +27,57 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def make_whole(folder: Path, resume: bool = False) -> Iterator[Path]:
+    """Make a folder beside `folder`, and give it its name, in place of an older one, only when the block has ended.
+
+    With `resume`, what an earlier run left unfinished stays: the block starts from there, and a failure keeps it.
+    """
+    beside = folder.with_name(folder.name + UNFINISHED)
+    if not resume:
+        shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True, exist_ok=resume)
+    try:
+        yield beside
+        shutil.rmtree(folder, ignore_errors=True)
+        beside.rename(folder)
+    finally:
+        if not resume:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def lock_file(file: int | BinaryIO, kind: Literal["shared", "exclusive"], wait: bool = False) -> bool:
+    """Lock an open file until it is closed or its process ends; tell whether that worked."""
+    operation = fcntl.LOCK_SH if kind == "shared" else fcntl.LOCK_EX
+    try:
+        fcntl.flock(file, operation if wait else operation | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def read_lines(stream: BinaryIO, name: str, encoding: str = "utf-8-sig") -> Iterator[str]:
+    """Decode a stream line by line. Only a line feed ends a line, as in fairseq, so parallel files stay parallel."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield line.decode(encoding if number == 1 else encoding.removesuffix("-sig")).rstrip("\r\n")
+        except (UnicodeError, LookupError):
+            encoding = encoding.removesuffix("-sig").upper()
+            raise SegError(f"{name}: line {number} is not {encoding} text: convert the file first.") from None
+
+
+def read_text_file(path: str | Path, name: str | None = None) -> list[str]:
+    """Read all lines of a UTF-8 text file; `name` is what an error calls it."""
+    name = name or str(path)
+    try:
+        with open(path, "rb") as stream:
+            return list(read_lines(stream, name))
+    except OSError as error:
+        raise SegError(f"{name} cannot be read: {error.strerror}.") from None
+
+
+def file_fingerprint(path: Path) -> str:
+    """Identify a file by its bytes."""
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -13,19 +13,22 @@ import numpy as np
 if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_seg.data.attached import AttachedMemory, attached_path, fingerprint
-from fairseq_seg.data.databin import DataBin
-from fairseq_seg.data.subwords import KINDS, detect_subword, detokenize
-from fairseq_seg.errors import SegError
+from fairseq_seg.corpus.attached import AttachedPairs
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.pairs import TRAIN
+from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.corpus.sequences import Sequences, row_keys
+from fairseq_seg.corpus.subwords import KINDS, Spelling
+from fairseq_seg.errors import SegError, command
 from fairseq_seg.evaluate.best_pair import BINS, best_pairs, best_scores, score_bins
 from fairseq_seg.evaluate.scores import bleu_by_bin
-from fairseq_seg.retrieval.sequences import Sequences, row_keys
+from fairseq_seg.source.pair_source import Attached
 
 BAR = 40
 COVERAGE_SAMPLE = 5000
 
 
-def parser() -> argparse.ArgumentParser:
+def get_parser() -> argparse.ArgumentParser:
     """Describes the command line."""
     options = argparse.ArgumentParser(
         prog="seg-stats",
@@ -77,38 +80,36 @@ def split_stats(
     split: str,
     data: DataBin,
     memory: tuple[Sequences, Sequences],
-    attached: AttachedMemory,
+    attached: AttachedPairs,
     subword: str | None,
 ) -> SplitStats:
     """Measures one split. BLEU is left out for train, whose memory never holds the exact copy."""
     source, target = data.pair(split)
     memory_source, memory_target = memory
-    attached.check(fingerprint(source, target), fingerprint(memory_source, memory_target))
-    rows = list(attached)
-    best = best_scores(rows)
+    ranked = attached.ranked
+    best = best_scores(ranked)
     bins = score_bins(best)
 
     # Coverage is a mean: a few thousand sentences, evenly spaced, tell it well enough.
-    sample = range(0, len(rows), max(1, len(rows) // COVERAGE_SAMPLE))
+    sample = range(0, len(ranked), max(1, len(ranked) // COVERAGE_SAMPLE))
 
     def coverage(choose: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
-        chosen = ((row, choose(rows[row][0], rows[row][2])) for row in sample)
+        chosen = ((row, choose(ranked[row][0], ranked[row][2])) for row in sample)
         shares = [covered(source[row], [memory_source[i] for i in ids]) for row, ids in chosen]
         return float(np.mean(shares)) if shares else 0.0
 
     bleu, signature, copies = {}, None, []
-    if split != "train" and len(rows):
-        dictionary = data.dictionary(data.target_lang)
-        subword = subword or detect_subword(dictionary)
-        copies = best_pairs(rows, memory_target, dictionary, subword)
-        references = [detokenize(sentence, dictionary, subword) for sentence in target]
+    if split != TRAIN and len(ranked):
+        spelling = Spelling(data.dictionaries[1], subword)
+        copies = best_pairs(ranked, memory_target, spelling)
+        references = [spelling.text(sentence) for sentence in target]
         bleu, signature = bleu_by_bin(copies, references, bins)
     pair_keys, source_keys = row_keys(source, target), row_keys(source)
     return SplitStats(
         split=split,
         bins=bins,
         mean_best=float(best[best >= 0].mean()) if (best >= 0).any() else 0.0,
-        adaptive=float(np.mean([marks.sum() for _, _, marks in rows])) if rows else 0.0,
+        adaptive=float(ranked.covering.sum() / len(ranked)) if len(ranked) else 0.0,
         coverage={
             "best pair": coverage(lambda ids, marks: ids[:1]),
             f"best {attached.kept}": coverage(lambda ids, marks: ids[: attached.kept]),
@@ -170,31 +171,28 @@ def draw(all_stats: list[SplitStats], path: str) -> None:
     pyplot.close(figure)
 
 
+@command("seg-stats")
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line; what goes wrong ends in one sentence."""
-    options = parser().parse_args(arguments)
+    """Run the command line."""
+    options = get_parser().parse_args(arguments)
     data = DataBin(options.data, options.source_lang, options.target_lang)
     all_stats = []
-    try:
-        for split in data.splits():
-            path = attached_path(data.folder, split, data.source_lang, data.target_lang)
-            if not path.exists():
-                continue
-            attached = AttachedMemory.load(path)
-            home = DataBin(data.folder / (attached.memory_data or ""), data.source_lang, data.target_lang)
-            stats = split_stats(split, data, home.pair("train"), attached, options.subword)
-            print(report(stats), flush=True)
-            all_stats.append(stats)
-            if options.copies and stats.copies:
-                path = Path(options.copies) / f"{split}.{data.target_lang}"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("".join(f"{copy}\n" for copy in stats.copies), encoding="utf-8")
-        if not all_stats:
-            raise SegError(f"{data.folder} has no attached memory; run seg-attach first.")
-        if options.png:
-            draw(all_stats, options.png)
-    except OSError as error:
-        sys.exit(f"seg-stats: {error.filename or options.data} cannot be read or written: {error.strerror}.")
+    for split in data.splits():
+        if not data.attached_path(split).exists():
+            continue
+        attached = Attached(data, split, Selection(1)).attached
+        home = DataBin(data.folder / (attached.memory_data or ""), data.source_lang, data.target_lang)
+        stats = split_stats(split, data, home.pair("train"), attached, options.subword)
+        print(report(stats), flush=True)
+        all_stats.append(stats)
+        if options.copies and stats.copies:
+            path = Path(options.copies) / f"{split}.{data.target_lang}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{copy}\n" for copy in stats.copies), encoding="utf-8")
+    if not all_stats:
+        raise SegError(f"{data.folder} has no attached memory; run seg-attach first.")
+    if options.png:
+        draw(all_stats, options.png)
 
 
 if __name__ == "__main__":

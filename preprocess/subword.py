@@ -7,7 +7,6 @@ serves ``fairseq-preprocess --srcdict/--tgtdict`` and ``PREFIX.model`` serves ``
 
 import argparse
 import io
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -19,22 +18,9 @@ from tqdm import tqdm
 if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_seg.files import write_whole
-
-WORD_START = "\u2581"  # sentencepiece's visible space, at the head of every piece that starts a word
-
-
-def read_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 stream without their ends, every run of white space as one blank.
-
-    Only a line feed ends a line: Python's text mode would also split at a lone carriage return and so lose the line by
-    line correspondence of the two languages. Other white space may not stay inside a symbol, where fairseq would split.
-    """
-    for number, line in enumerate(stream, start=1):
-        try:
-            yield " ".join(line.decode("utf-8").split())
-        except UnicodeDecodeError:
-            raise ValueError(f"{name}: line {number} is not UTF-8 text; convert the file first.") from None
+from fairseq_seg.corpus.subwords import SubwordModel, join_subwords
+from fairseq_seg.errors import SegError, command
+from fairseq_seg.files import read_lines, write_whole
 
 
 def train(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
@@ -44,15 +30,13 @@ def train(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
     def sentences() -> Iterator[str]:
         for path in inputs:
             with path.open("rb") as stream:
-                for line in read_lines(stream, str(path)):
-                    if line:
-                        yield line
+                yield from filter(None, map(one_blank, read_lines(stream, str(path))))
 
     if vocab_size < 1:
-        raise ValueError(f"--vocab-size {vocab_size} is too small: give the number of symbols to learn.")
+        raise SegError(f"--vocab-size {vocab_size} is too small: give the number of symbols to learn.")
     lines = list(tqdm(sentences(), desc="reading", unit=" lines"))
     if not lines:
-        raise ValueError(f"{', '.join(map(str, inputs))}: no text to learn from; give at least one non-empty file.")
+        raise SegError(f"{', '.join(map(str, inputs))}: no text to learn from; give at least one non-empty file.")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -69,7 +53,7 @@ def train(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise ValueError(_explain(str(error), vocab_size)) from None
+        raise SegError(_explain(str(error), vocab_size)) from None
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     prefix.parent.mkdir(parents=True, exist_ok=True)
     with write_whole(Path(f"{prefix}.dict.txt")) as stream:
@@ -88,22 +72,15 @@ def _explain(error: str, vocab_size: int) -> str:
     return f"sentencepiece could not learn a model: {error}"
 
 
+def one_blank(line: str) -> str:
+    """Turn every run of white space into one blank: white space inside a symbol would make fairseq split it."""
+    return " ".join(line.split())
+
+
 def load_encoder(model: Path) -> Callable[[str], str]:
     """Return the function that cuts a line into symbols with blanks between them."""
-    import sentencepiece
-
-    if not model.is_file():
-        raise ValueError(f"{model}: no such model; make one with `seg-subword train`.")
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-    except (OSError, RuntimeError):
-        raise ValueError(f"{model}: not a sentencepiece model; make one with `seg-subword train`.") from None
-    return lambda line: " ".join(processor.encode(line, out_type=str))
-
-
-def decode(line: str) -> str:
-    """Join the symbols of a line to words again; no model is needed, each piece shows whether it starts a word."""
-    return line.replace(" ", "").replace(WORD_START, " ").strip()
+    subwords = SubwordModel(model)
+    return lambda line: " ".join(subwords.cut(line))
 
 
 def convert(function: Callable[[str], str], source: Path | None, destination: Path | None) -> None:
@@ -143,28 +120,22 @@ def get_parser() -> argparse.ArgumentParser:
     encoding = commands.add_parser("encode", help="cut text into symbols")
     encoding.add_argument("--model", type=Path, required=True, metavar="PREFIX.model", help="a model made by `train`")
     decoding = commands.add_parser("decode", help="join symbols to text")
-    for command in (encoding, decoding):
-        command.add_argument("--input", type=Path, metavar="IN", help="file to read (default: standard input)")
-        command.add_argument("--output", type=Path, metavar="OUT", help="file to write (default: standard output)")
+    for subcommand in (encoding, decoding):
+        subcommand.add_argument("--input", type=Path, metavar="IN", help="file to read (default: standard input)")
+        subcommand.add_argument("--output", type=Path, metavar="OUT", help="file to write (default: standard output)")
     return parser
 
 
+@command("seg-subword")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
-    try:
-        if options.command == "train":
-            train(options.input, options.model, options.vocab_size)
-        elif options.command == "encode":
-            convert(load_encoder(options.model), options.input, options.output)
-        else:
-            convert(decode, options.input, options.output)
-    except BrokenPipeError:  # the reader, `head` for instance, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        sys.exit(f"seg-subword: {error.filename}: {error.strerror}.")
-    except ValueError as error:
-        sys.exit(f"seg-subword: {error}")
+    if options.command == "train":
+        train(options.input, options.model, options.vocab_size)
+    elif options.command == "encode":
+        convert(load_encoder(options.model), options.input, options.output)
+    else:
+        convert(lambda line: join_subwords(one_blank(line), "sentencepiece"), options.input, options.output)
 
 
 if __name__ == "__main__":

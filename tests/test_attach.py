@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_seg.data.attached import AttachedMemory, fingerprint
-from fairseq_seg.data.databin import DataBin
+from fairseq_seg.corpus.attached import AttachedPairs, fingerprint
+from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.retriever import Retriever
 from preprocess import attach
@@ -35,7 +35,7 @@ def attached(data_bin, tmp_path_factory):
 
 
 def load(folder, split="train", name=f"{SOURCE}-{TARGET}.memory"):
-    return AttachedMemory.load(folder / f"{split}.{name}")
+    return AttachedPairs.load(folder / f"{split}.{name}")
 
 
 def make_data_bin(folder, lines, impl="mmap"):

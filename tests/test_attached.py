@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairseq_seg.data.attached import AttachedError, AttachedMemory, attached_path, fingerprint, write_attached
-from fairseq_seg.retrieval.sequences import Sequences
+from fairseq_seg.corpus.attached import AttachedError, AttachedPairs, attached_path, fingerprint, write_attached
+from fairseq_seg.corpus.sequences import Sequences
 from tests.corpus import SOURCE, TARGET, binarize
 
 HEADER = {
@@ -30,7 +30,7 @@ def path(tmp_path):
 
 
 def test_round_trip(path):
-    attached = AttachedMemory.load(path)
+    attached = AttachedPairs.load(path)
     assert len(attached) == 3
     assert (attached.signature, attached.kept, attached.memory_data) == ("engine:none", 3, None)
     for index, (ids, scores, marks) in enumerate(ROWS):
@@ -43,21 +43,21 @@ def test_round_trip(path):
 
 def test_no_example_at_all(tmp_path):
     write_attached(tmp_path / "test.en-fr.memory", HEADER, [])
-    attached = AttachedMemory.load(tmp_path / "test.en-fr.memory")
+    attached = AttachedPairs.load(tmp_path / "test.en-fr.memory")
     assert len(attached) == 0
     assert attached.select_all(2)[0].tolist() == [0]
 
 
 @pytest.mark.parametrize("arguments", [(0,), (1,), (3,), (2, "topk", 0.5), (0, "adaptive"), (0, "adaptive", 0.2)])
 def test_selection_of_all_is_that_of_each(path, arguments):
-    attached = AttachedMemory.load(path)
+    attached = AttachedPairs.load(path)
     starts, ids = attached.select_all(*arguments)
     each = [attached.select(index, *arguments)[0].tolist() for index in range(3)]
     assert [ids[start:stop].tolist() for start, stop in zip(starts, starts[1:], strict=False)] == each
 
 
 def test_selection(path):
-    attached = AttachedMemory.load(path)
+    attached = AttachedPairs.load(path)
     assert attached.select(0, 2)[0].tolist() == [7, 2]
     assert attached.select(0, 1, "adaptive")[0].tolist() == [7, 9, 4]
     assert attached.select(0, 3, min_score=0.6)[0].tolist() == [7]
@@ -69,21 +69,21 @@ def test_selection(path):
 
 def test_bad_files_are_refused_in_a_sentence(path):
     with pytest.raises(AttachedError, match="does not exist; run seg-attach"):
-        AttachedMemory.load(path.with_name("valid.en-fr.memory"))
+        AttachedPairs.load(path.with_name("valid.en-fr.memory"))
     content = path.read_bytes()
     path.write_bytes(content[:-1])
     with pytest.raises(AttachedError, match="is cut off"):
-        AttachedMemory.load(path)
+        AttachedPairs.load(path)
     path.write_bytes(content[:30])
     with pytest.raises(AttachedError, match="cannot be read"):
-        AttachedMemory.load(path)
+        AttachedPairs.load(path)
     path.write_bytes(b"other" + content)
     with pytest.raises(AttachedError, match="is not an attached memory"):
-        AttachedMemory.load(path)
+        AttachedPairs.load(path)
 
 
 def test_other_data_is_refused_in_a_sentence(path):
-    attached = AttachedMemory.load(path)
+    attached = AttachedPairs.load(path)
     attached.check("bb", "aa")
     with pytest.raises(AttachedError, match="other data than this split .* run seg-attach again"):
         attached.check("cc", "aa")

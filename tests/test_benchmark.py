@@ -79,9 +79,9 @@ def test_ratios_come_from_the_seconds_of_the_same_round(outcome):
     for line, values in translator["ratios"].items():
         seconds = translator["seconds"][line]
         assert values == [a / b for a, b in zip(seconds["fairseq lstm"], seconds["seg_gru"], strict=True)]
-    plain, one = benchmarks["memory"]["rows"]
+    plain, one = benchmarks["pairs"]["rows"]
     assert [plain["memory tokens"], one["memory tokens"]] == [0, 8]  # batch x K x length
-    lines = benchmarks["memory"]["ratios"]
+    lines = benchmarks["pairs"]["ratios"]
     for job, line, upside_down in (
         ("training", "K=1 training, times plain", False),
         ("decoding", "K=1 decoding, of plain", True),

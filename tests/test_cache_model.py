@@ -14,7 +14,7 @@ from fairseq_seg.modules.encoder import BiGRU
 from fairseq_seg.modules.memory import Memory
 from tests.test_memory import PAIRS, ROWS, SENTENCES, every_option
 from tests.test_meta_device import RefuseCPU, on_meta
-from tests.tiny import EOS, TARGET, make_dataset, make_memory, make_model, predict, random_pairs
+from tests.tiny import EOS, TARGET, make_dataset, make_model, make_pairs, predict, random_pairs
 
 LIMIT = 2**20
 UNKNOWN = 3
@@ -22,7 +22,7 @@ UNKNOWN = 3
 
 def make_batch(rows: list[list[int]] = ROWS, pairs: list = PAIRS) -> dict:
     """A batch whose memory knows the addresses of its pairs."""
-    memory = make_memory(pairs, rows)
+    memory = make_pairs(pairs, rows)
     memory.cached = True
     dataset = make_dataset(SENTENCES[: len(rows)], memory)
     return dataset.collater([dataset[index] for index in range(len(rows))])
@@ -30,7 +30,8 @@ def make_batch(rows: list[list[int]] = ROWS, pairs: list = PAIRS) -> dict:
 
 def through(cache: FrozenMemory, batch: dict) -> dict:
     """The batch with the memory that the cache wrote."""
-    return {**batch, "net_input": {**batch["net_input"], "memory": cache.write(batch["net_input"]["memory"])}}
+    rest = {name: value for name, value in batch["net_input"].items() if name != "pairs"}
+    return {**batch, "net_input": {**rest, "slots": cache.write(batch["net_input"]["pairs"])}}
 
 
 def assert_same_memory(found: Memory, wanted: Memory) -> None:
@@ -55,7 +56,7 @@ def test_cold_warm_and_mixed_batches_equal_those_without_a_cache(options, tmp_pa
             cache = FrozenMemory(model, tmp_path / "cache", "auto", LIMIT)
         batch = make_batch(rows)
         wanted = model.encoder(**batch["net_input"])["memory"]
-        assert_same_memory(cache.write(batch["net_input"]["memory"]), wanted)
+        assert_same_memory(cache.write(batch["net_input"]["pairs"]), wanted)
         for found, expected in zip(predict(model, through(cache, batch)), predict(model, batch), strict=True):
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
         generator = SequenceGenerator([model], TARGET, beam_size=3, max_len_a=0, max_len_b=12)
@@ -67,25 +68,25 @@ def test_cold_warm_and_mixed_batches_equal_those_without_a_cache(options, tmp_pa
 
 def test_a_pair_runs_through_the_translator_once(tmp_path: Path, passes: list[int]):
     cache = FrozenMemory(make_model(), tmp_path / "cache", "fp16", LIMIT)
-    cache.write(make_batch([[3, 0], [0]])["net_input"]["memory"])
+    cache.write(make_batch([[3, 0], [0]])["net_input"]["pairs"])
     assert passes == [2]
-    cache.write(make_batch()["net_input"]["memory"])  # 0, 1, 2 and 3
+    cache.write(make_batch()["net_input"]["pairs"])  # 0, 1, 2 and 3
     assert passes == [2, 2]
     again = FrozenMemory(make_model(), tmp_path / "cache", "auto", LIMIT)
     for pairs, rows in ((PAIRS, ROWS), (PAIRS[::-1], [[1], [2, 3, 4]])):  # other numbers, the same pairs
-        again.write(make_batch(rows, pairs)["net_input"]["memory"])
+        again.write(make_batch(rows, pairs)["net_input"]["pairs"])
     assert passes == [2, 2]
     edited = [(source, [*target[:-1], 7, EOS]) for source, target in PAIRS]
-    again.write(make_batch([[1]], edited)["net_input"]["memory"])
+    again.write(make_batch([[1]], edited)["net_input"]["pairs"])
     assert passes == [2, 2, 1]
 
 
 def test_target_keys_need_no_pass_either(tmp_path: Path, monkeypatch):
     model = make_model(memory_keys="target")
     cache = FrozenMemory(model, tmp_path / "cache", "fp32", LIMIT)
-    cache.write(make_batch()["net_input"]["memory"])
+    cache.write(make_batch()["net_input"]["pairs"])
     monkeypatch.setattr(BiGRU, "forward", lambda *arguments: pytest.fail("a pair was read again"))
-    cache.write(make_batch()["net_input"]["memory"])
+    cache.write(make_batch()["net_input"]["pairs"])
 
 
 @pytest.mark.parametrize("number_type", ["fp32", "fp16", "int8"])
@@ -95,7 +96,7 @@ def test_the_cache_changes_nothing_but_the_time(number_type: str, tmp_path: Path
     memories = []
     for limit in (LIMIT, LIMIT, 100):
         cache = FrozenMemory(model, tmp_path / str(limit), number_type, limit)
-        memories.append(cache.write(batch["net_input"]["memory"]))
+        memories.append(cache.write(batch["net_input"]["pairs"]))
     assert len(cache.pairs) == 0
     for other in memories[1:]:
         assert all(torch.equal(a, b) for a, b in zip(memories[0], other, strict=True))
@@ -118,7 +119,7 @@ def test_unknown_symbols_are_no_slots(tmp_path: Path):
     model, batch = make_model(), make_batch([[0, 1, 2], [1], [3, 0]], pairs)
     cache = FrozenMemory(model, tmp_path / "cache", "fp32", LIMIT)
     for _ in range(2):
-        memory = cache.write(batch["net_input"]["memory"])
+        memory = cache.write(batch["net_input"]["pairs"])
         assert_same_memory(memory, model.encoder(**batch["net_input"])["memory"])
     assert not (memory.symbols == UNKNOWN).any()
 
@@ -140,7 +141,7 @@ def test_half_precision(tmp_path: Path):
 def test_the_fingerprint_is_of_all_that_an_entry_depends_on(tmp_path: Path):
     """Each parameter in turn is changed: where the entries change, the fingerprint does, and the other way round."""
     for options in ({}, {"share_decoder_input_output_embed": True}, {"fusion": "deep", "gate_hidden": 0}):
-        model, pairs = make_model(**options), make_batch()["net_input"]["memory"]
+        model, pairs = make_model(**options), make_batch()["net_input"]["pairs"]
         with torch.no_grad():
             wanted = model.encoder.pair_entries(pairs)
             for name, _ in model.named_parameters():
@@ -153,7 +154,7 @@ def test_the_fingerprint_is_of_all_that_an_entry_depends_on(tmp_path: Path):
 
 
 def test_the_cache_of_another_model_is_refused_and_left_alone(tmp_path: Path):
-    FrozenMemory(make_model(), tmp_path / "cache", "fp32", LIMIT).write(make_batch()["net_input"]["memory"])
+    FrozenMemory(make_model(), tmp_path / "cache", "fp32", LIMIT).write(make_batch()["net_input"]["pairs"])
     before = {path.name: path.read_bytes() for path in (tmp_path / "cache").iterdir()}
     for other in (make_model(seed=2), make_model(fusion="deep"), make_model(hidden_size=8)):
         with pytest.raises(SegError, match="cache is a cache of another checkpoint"):

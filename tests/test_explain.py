@@ -9,8 +9,9 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import post_process
 
-from fairseq_seg import explain_html, explain_terminal
-from fairseq_seg.explain import Baseline, Explanation, RetrievedPair, Slot, Spelling, Token, merge_words, trace
+from fairseq_seg.explain.trace import Baseline, Explanation, RetrievedPair, Slot, Spelling, Token, merge_words, trace
+from fairseq_seg.explain.trace import html as explain_html
+from fairseq_seg.explain.trace import terminal as explain_terminal
 from tests.tiny import literal, make_batch, make_model, predict, random_pairs
 
 ROWS = [[0, 1], [], [2, 0, 1]]  # the retrieved pairs of three sentences

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_seg.modules.fusion import deep_fusion, mixture_log_probs, safe_log, sum_log_probs, target_log_prob
-from fairseq_seg.modules.memory import MemoryRead, first_slots
+from fairseq_seg.modules.memory import SlotRead, first_slots
 
 BATCH, STEPS, SLOTS, VOCABULARY, UNITS = 3, 4, 6, 9, 5
 
@@ -24,14 +24,14 @@ def random_inputs(gate_scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
 SYMBOLS = torch.tensor([[4, 5, 4, 8, 2, 1], [7, 7, 7, 7, 7, 7], [1, 1, 1, 1, 1, 1]])
 
 
-def read_memory(gate: Tensor, scores: Tensor) -> MemoryRead:
+def read_memory(gate: Tensor, scores: Tensor) -> SlotRead:
     mask = SYMBOLS == 1
     weights = torch.softmax(scores.masked_fill(mask.unsqueeze(1), -1e30), dim=-1).masked_fill(mask.unsqueeze(1), 0)
     gate = gate.masked_fill(mask.all(-1, keepdim=True), float("-inf"))
-    return MemoryRead(weights, gate, SYMBOLS, first_slots(SYMBOLS))
+    return SlotRead(weights, gate, SYMBOLS, first_slots(SYMBOLS))
 
 
-def naive_mixture(log_gen: Tensor, read: MemoryRead) -> Tensor:
+def naive_mixture(log_gen: Tensor, read: SlotRead) -> Tensor:
     """zeta p_copy + (1 - zeta) p_gen (Eq. 6), with a copy distribution of the vocabulary's size: (B, T, V)."""
     zeta = torch.sigmoid(read.gate.double()).unsqueeze(-1)
     one_hot = F.one_hot(read.symbols, VOCABULARY).double()

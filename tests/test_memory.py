@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fairseq_seg.data.pair_memory import limit
+from fairseq_seg.data.example_pairs import limit
 from fairseq_seg.errors import SegError
 from tests.literal import EOS
 from tests.tiny import (
@@ -146,7 +146,7 @@ def test_order_padding_batch_mates_and_mixed_k_do_not_matter(options):
 def test_a_limited_memory_is_that_of_the_best_pairs(k):
     model = make_model()
     batch = make_batch(SENTENCES, PAIRS, ROWS)
-    batch["net_input"]["memory"] = limit(batch["net_input"]["memory"], k)
+    batch["net_input"]["pairs"] = limit(batch["net_input"]["pairs"], k)
     expected = predict(model, make_batch(SENTENCES, PAIRS, [row[:k] for row in ROWS]))
     for a, b in zip(predict(model, batch), expected, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-5)

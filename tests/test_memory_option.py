@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_seg.data.live import LiveRetrieval
-from fairseq_seg.data.memories import check_memories, check_subwords, parse_memories
+from fairseq_seg.corpus.selection import greedy_coverage
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.fuzzy import as_characters
-from fairseq_seg.retrieval.select import greedy_coverage
+from fairseq_seg.source.live import LiveRetrieval
+from fairseq_seg.source.memories import check_memories, check_subwords, parse_memories
 from fairseq_seg.store.store import TranslationMemory
 from preprocess import subword
 from tests.corpus import SOURCE, TARGET, Corpus, vocabulary
-from tests.tiny import EOS, PAD, make_memory
+from tests.tiny import EOS, PAD, make_pairs
 
 UNKNOWN = 3
 SENTENCE = "the Name1 of Name2 with Name3"
@@ -175,7 +175,7 @@ def test_memories_of_another_subword_model_are_refused(data_bin: Path, client: s
 
 
 def test_a_symbol_that_the_dictionary_does_not_know_is_no_slot():
-    memory = make_memory([([4, EOS], [6, UNKNOWN, 7, EOS]), ([5, EOS], [UNKNOWN, EOS])], [[1, 0], []])
+    memory = make_pairs([([4, EOS], [6, UNKNOWN, 7, EOS]), ([5, EOS], [UNKNOWN, EOS])], [[1, 0], []])
     batch = memory.collate([memory.row(0), memory.row(1)])
     slots = batch["slots"]
     read = batch["tokens"].flatten()[slots.clamp(min=0)].masked_fill(slots < 0, PAD)

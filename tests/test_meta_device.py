@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from fairseq_seg.data.pair_memory import limit
+from fairseq_seg.data.example_pairs import limit
 from tests.test_memory import PAIRS, ROWS, SENTENCES, every_option
 from tests.tiny import make_batch, make_criterion, make_model
 
@@ -61,7 +61,7 @@ def test_training_step(options, rows, smoothing):
     criterion = make_criterion(smoothing)
     with RefuseCPU():
         if rows is not None:
-            batch["net_input"]["memory"] = limit(batch["net_input"]["memory"], 1)
+            batch["net_input"]["pairs"] = limit(batch["net_input"]["pairs"], 1)
         loss, _, _ = criterion(model, batch)
         loss.backward()
     assert all(p.grad is not None and p.grad.device.type == "meta" for p in model.parameters())

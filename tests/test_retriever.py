@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
+from fairseq_seg.corpus.sequences import ROW_BLOCK, Sequences, row_keys
 from fairseq_seg.retrieval.fuzzy import as_characters, fuzzy_scores
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index
 from fairseq_seg.retrieval.retriever import Memory, Retriever
-from fairseq_seg.retrieval.sequences import ROW_BLOCK, Sequences, row_keys
 from fairseq_seg.retrieval.unit import Symbols, Words
 
 FIRST = 4  # the first id that is no special symbol

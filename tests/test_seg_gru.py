@@ -166,7 +166,7 @@ def test_any_number_of_pairs_decodes(k):
     pairs = random_pairs(5, 20)
     model = make_model()
     batch = make_batch(SENTENCES, pairs, [list(range(first, first + k)) for first in range(4)])
-    assert ("memory" in batch["net_input"]) == (k > 0)
+    assert ("pairs" in batch["net_input"]) == (k > 0)
     assert all(torch.isfinite(best[0]["score"]) for best in make_generator(model, beam=5).generate([model], batch))
 
 

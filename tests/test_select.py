@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairseq_seg.retrieval.select import choose, greedy_coverage, rank
+from fairseq_seg.corpus.selection import choose, greedy_coverage, rank
 
 
 def literal_algorithm_1(query: str, candidates: list[str]) -> list[bool]:

@@ -6,11 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
-from fairseq_seg.data.databin import DataBin
-from fairseq_seg.data.search import open_retriever
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval import lucene, shards
-from fairseq_seg.retrieval.settings import SearchSettings
+from fairseq_seg.retrieval.search import open_retriever
 from fairseq_seg.retrieval.statistics import Statistics, band_of
 from preprocess import attach
 from tests.corpus import SOURCE, SPLITS, TARGET

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from examples.benchmark.standalone import LOOPBACK, loopback_settings, standalone_cluster, wait_for
-from fairseq_seg.data.attached import fingerprint
-from fairseq_seg.data.databin import DataBin
-from fairseq_seg.data.spark_search import search_partition
+from fairseq_seg.corpus.attached import fingerprint
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
-from fairseq_seg.retrieval.settings import SearchSettings
 from fairseq_seg.retrieval.spark import ANSWER_SECONDS, Place
+from fairseq_seg.retrieval.spark_search import search_partition
 from preprocess import attach
 from tests.corpus import SOURCE, SPLITS, TARGET
 

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fairseq_seg.data.subwords import detect_subword, detokenize
+from fairseq_seg.corpus.subwords import detect_subword, detokenize
 from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.best_pair import score_bins
 from preprocess import attach, stats

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_seg.corpus.dictionary import dictionary_fingerprint, read_dictionary
 from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import Skipped, TranslationMemory, TranslationUnit
-from fairseq_seg.store.symbols import dictionary_hash, read_dictionary
 from preprocess import subword
 from tests.corpus import SOURCE, TARGET, make_corpus, vocabulary, write_text
 from tests.memories import comparable, create_memory, pairs
@@ -81,7 +81,7 @@ def test_subword_symbols_are_those_of_fairseq(tmp_path: Path):
             ids = dictionary.encode_line(expected, add_if_not_exist=False, append_eos=False)
             assert memory.encode(line, "")[0].tolist() == ids.tolist()
         assert 3 in memory.encode(lines[-2], "")[0]
-        memory.check_symbols(dictionary_hash(dictionary.symbols), memory.dictionary_hashes[1])
+        memory.check_symbols(dictionary_fingerprint(dictionary.symbols), memory.dictionary_fingerprints[1])
     message = error(TranslationMemory.create, tmp_path / "other", SOURCE, TARGET, create_words(tmp_path), *models)
     assert "knows only" in message and "name the subword model that the data-bin was made with" in message
     assert not (tmp_path / "other").exists() and not (tmp_path / "other.part").exists()
@@ -240,11 +240,13 @@ def test_snapshot_shows_one_state(memory: TranslationMemory):
 
 
 def test_other_dictionaries_are_refused(memory: TranslationMemory, tmp_path: Path):
-    own = [dictionary_hash(read_dictionary(tmp_path / "words" / f"dict.{lang}.txt")) for lang in (SOURCE, TARGET)]
+    own = [
+        dictionary_fingerprint(read_dictionary(tmp_path / "words" / f"dict.{lang}.txt")) for lang in (SOURCE, TARGET)
+    ]
     memory.check_symbols(*own)
     with open(tmp_path / "words" / "dict.fr.txt", "a") as file:
         file.write("nouveau 1\n")
-    other = dictionary_hash(read_dictionary(tmp_path / "words" / "dict.fr.txt"))
+    other = dictionary_fingerprint(read_dictionary(tmp_path / "words" / "dict.fr.txt"))
     message = error(memory.check_symbols, own[0], other)
     assert "another dictionary of fr than the model's" in message and str(memory.path) in message
     with TranslationMemory.create(tmp_path / "other", SOURCE, TARGET, tmp_path / "words") as changed:
@@ -252,7 +254,7 @@ def test_other_dictionaries_are_refused(memory: TranslationMemory, tmp_path: Pat
     # Counts may differ: they do not change an id.
     text = (tmp_path / "words" / "dict.en.txt").read_text().replace(" 1\n", " 7\n")
     (tmp_path / "words" / "dict.en.txt").write_text(text)
-    assert dictionary_hash(read_dictionary(tmp_path / "words" / "dict.en.txt")) == own[0]
+    assert dictionary_fingerprint(read_dictionary(tmp_path / "words" / "dict.en.txt")) == own[0]
 
 
 def test_dictionary_changed_within_the_memory_is_refused(memory: TranslationMemory):

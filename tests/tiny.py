@@ -8,8 +8,11 @@ import torch
 from fairseq.data import Dictionary, ListDataset
 from torch import Tensor
 
+from fairseq_seg.corpus.pairs import PairTable, RankedPairs
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
-from fairseq_seg.data.pair_memory import PairMemory
+from fairseq_seg.data.example_pairs import ExamplePairs
 from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
 from tests.literal import EOS, LiteralModel
@@ -63,23 +66,23 @@ def list_dataset(sentences: list[list[int]]) -> ListDataset:
     return ListDataset([torch.tensor(s) for s in sentences], np.array([len(s) for s in sentences]))
 
 
-def make_memory(pairs: list[Pair], rows: list[list[int]]) -> PairMemory:
-    """Return the memory of one example a row; a row names its pairs, best first."""
-    starts = np.cumsum([0, *map(len, rows)])
-    ids = np.array([pair for row in rows for pair in row], dtype=np.int64)
-    sides = (list_dataset([pair[side] for pair in pairs]) for side in (0, 1))
-    return PairMemory(starts, ids, *sides, PAD, EOS)
+def make_pairs(pairs: list[Pair], rows: list[list[int]], cached: bool = False) -> ExamplePairs:
+    """Return the retrieved pairs of one example a row; a row names its pairs, best first."""
+    ranked = [(np.array(row, dtype=np.int64), np.ones(len(row), np.float32), np.ones(len(row), bool)) for row in rows]
+    sides = (Sequences.from_rows(pair[side] for pair in pairs) for side in (0, 1))
+    table = PairTable(*sides, (Spelling(SOURCE.symbols), Spelling(TARGET.symbols)))
+    return ExamplePairs(RankedPairs.from_rows(ranked, table), cached=cached)
 
 
-def make_dataset(sentences: list[Pair], memory: PairMemory | None = None) -> SegDataset:
+def make_dataset(sentences: list[Pair], retrieved: ExamplePairs | None = None) -> SegDataset:
     source, target = (list_dataset([sentence[side] for sentence in sentences]) for side in (0, 1))
     sides = (source, source.sizes, SOURCE, target, target.sizes, TARGET)
-    return SegDataset(*sides, left_pad_source=False, left_pad_target=False, memory=memory)
+    return SegDataset(*sides, left_pad_source=False, left_pad_target=False, retrieved=retrieved)
 
 
 def make_batch(sentences: list[Pair], pairs: list[Pair] = (), rows: list[list[int]] | None = None) -> dict:
     """Return one batch of all sentences; without rows the data set has no memory, as with --memory-k 0."""
-    dataset = make_dataset(sentences, None if rows is None else make_memory(pairs, rows))
+    dataset = make_dataset(sentences, None if rows is None else make_pairs(pairs, rows))
     return dataset.collater([dataset[index] for index in range(len(sentences))])
 
 

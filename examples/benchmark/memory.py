@@ -22,7 +22,7 @@ def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
     import numpy as np
     from fairseq.data import ListDataset
 
-    from fairseq_seg.data.pair_memory import PairMemory
+    from fairseq_seg.data.example_pairs import ExamplePairs
 
     batch = random_batch(sizes, dictionary)
     pairs = sizes.batch * k
@@ -30,7 +30,7 @@ def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
     source, target = (ListDataset(list(random_rows(pairs, sizes, dictionary)), lengths) for _ in range(2))
     ids = np.arange(pairs)
     symbols = dictionary.pad(), dictionary.eos()
-    memory = PairMemory(np.arange(sizes.batch + 1) * k, ids, source, target, *symbols, cached=True)
+    memory = ExamplePairs(np.arange(sizes.batch + 1) * k, ids, source, target, *symbols, cached=True)
     if k > 0:
         batch["net_input"]["memory"] = memory.collate(ids.reshape(sizes.batch, k))
     return batch

@@ -45,8 +45,8 @@ def attach_random(folder: Path) -> None:
     """Gives every training sentence a memory of random pairs, in the file that seg-attach would write."""
     import numpy as np
 
-    from fairseq_seg.data.attached import attached_path, fingerprint, write_attached
-    from fairseq_seg.data.databin import DataBin
+    from fairseq_seg.corpus.attached import attached_path, fingerprint, write_attached
+    from fairseq_seg.corpus.databin import DataBin
 
     home = DataBin(folder)
     sides = home.pair("train")

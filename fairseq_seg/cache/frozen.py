@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..modules.memory import Entries, Memory
-from ..retrieval.sequences import UNKNOWN
-from ..store.symbols import dictionary_hash
-from .header import Header, spell_size
-from .rows import RowFormat
-from .segments import PairCache
+from fairseq_seg.cache.header import Header, spell_size
+from fairseq_seg.cache.rows import RowFormat
+from fairseq_seg.cache.segments import PairCache
+from fairseq_seg.corpus.dictionary import UNKNOWN, dictionary_fingerprint
+from fairseq_seg.modules.memory import Entries, Memory
 
 if TYPE_CHECKING:
-    from ..models.seg_gru import SegGRUModel
+    from fairseq_seg.models.seg_gru import SegGRUModel
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +71,7 @@ class FrozenMemory:
         there = Header.load(folder)
         if number_type == "auto":
             number_type = there.number_type if there is not None else "fp32"
-        symbols = [dictionary_hash(side.dictionary.symbols) for side in (model.encoder, model.decoder)]
+        symbols = [dictionary_fingerprint(side.dictionary.symbols) for side in (model.encoder, model.decoder)]
         self.format = RowFormat(number_type, entry_sizes(model))
         fingerprint = model_fingerprint(model)
         wanted = Header(fingerprint, tuple(symbols), number_type, self.format.sizes, self.format.row_bytes)
@@ -100,7 +99,7 @@ class FrozenMemory:
         return self._model.decoder.embed.weight.device
 
     def write(self, memory: dict) -> Memory:
-        """The memory of B sentences from what `PairMemory.collate` made of their P distinct pairs."""
+        """The memory of B sentences from what `ExamplePairs.collate` made of their P distinct pairs."""
         found = self.fill(memory)
         slots = memory["slots"]
         rows = np.zeros((*slots.shape, self.format.row_bytes), np.uint8)
@@ -136,7 +135,7 @@ class FrozenMemory:
         for name in ("prev_output_tokens", "tokens"):
             pairs[name] = pairs[name][:, :width]
         entries = self._model.encoder.pair_entries(pairs)
-        # As in `PairMemory.collate`, an unknown symbol is no slot.
+        # As in `ExamplePairs.collate`, an unknown symbol is no slot.
         real = (pairs["tokens"] != self._model.decoder.pad) & (pairs["tokens"] != UNKNOWN)
         rows = self.format.encode(Entries(*(None if part is None else part[real] for part in entries)))
         return np.split(rows.cpu().numpy(), np.cumsum(real.sum(1).tolist())[:-1])

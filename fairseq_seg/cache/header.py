@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..errors import SegError
-from ..files import write_whole
+from fairseq_seg.errors import SegError
+from fairseq_seg.files import lock_file, write_whole
 
 FORMAT = 1
 NAME, LOCK = "cache.json", "lock"
@@ -59,7 +58,7 @@ class Header:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with open(folder / LOCK, "ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                lock_file(lock, "exclusive", wait=True)
                 there = Header.load(folder)
                 if there is not None:
                     there.check(self, folder)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..modules.memory import Entries
+from fairseq_seg.modules.memory import Entries
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "int8": torch.int8}
 ALIGNMENT = 4  # bytes; no number type needs more

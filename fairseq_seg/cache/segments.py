@@ -12,20 +12,20 @@ A segment's last use is the time stamp of its index.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from .address import ADDRESS_BYTES
-from .header import LOCK, NAME
+from fairseq_seg.cache.address import ADDRESS_BYTES
+from fairseq_seg.cache.header import LOCK, NAME
+from fairseq_seg.files import lock_file
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ LEAST_SEGMENTS = 16  # that the size limit has room for: what is forgotten at a 
 ENTRY = np.dtype([("address", f"V{ADDRESS_BYTES}"), ("first", "<u8"), ("rows", "<u4"), ("checksum", "<u4")])
 
 
-class Place(NamedTuple):
+class RowSpan(NamedTuple):
     """Where a pair's rows are."""
 
     segment: Segment
@@ -47,15 +47,6 @@ class Place(NamedTuple):
 def checksum(address: bytes, rows: np.ndarray) -> int:
     """Tells whether these are the rows that were written for this pair; rows (T', row_bytes)."""
     return crc32(rows, crc32(address))
-
-
-def try_lock(stream: BinaryIO) -> bool:
-    """Locks a file until it is closed, unless another process has."""
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class Segment:
@@ -85,7 +76,7 @@ class Segment:
         with suppress(OSError):  # forgotten meanwhile, or not ours to write
             os.utime(self.index_path, ns=(now, now))
 
-    def read_index(self) -> Iterator[tuple[bytes, Place]]:
+    def read_index(self) -> Iterator[tuple[bytes, RowSpan]]:
         """Reads the entries that were appended since the last time, up to the first that is not whole."""
         index_size = self.index_path.stat().st_size
         done = len(self.addresses) * ENTRY.itemsize
@@ -99,10 +90,10 @@ class Segment:
                 return
             self.addresses.append(address)
             self.rows += rows
-            yield address, Place(self, first, rows, check)
+            yield address, RowSpan(self, first, rows, check)
         self.cut_off = index_size % ENTRY.itemsize > 0
 
-    def read(self, place: Place) -> np.ndarray:
+    def read(self, place: RowSpan) -> np.ndarray:
         """The rows of a pair as they are in the file, (T', row_bytes): nothing is copied."""
         end = place.first + place.rows
         if end > len(self._mapped):
@@ -148,7 +139,7 @@ class PairCache:
         self.folder, self.row_bytes, self.limit = folder, row_bytes, limit
         self.segment_bytes = min(SEGMENT_BYTES, limit // LEAST_SEGMENTS)
         self._segments: dict[int, Segment] = {}
-        self._places: dict[bytes, Place] = {}
+        self._places: dict[bytes, RowSpan] = {}
         self._checked: set[bytes] = set()
         self._writable = True
         self._header = self._find_header()
@@ -313,7 +304,7 @@ class PairCache:
             return
         with stream:
             until = time.monotonic() + PATIENCE
-            while not (locked := try_lock(stream)) and time.monotonic() < until:
+            while not (locked := lock_file(stream, "exclusive")) and time.monotonic() < until:
                 time.sleep(0.01)
             self._lock = stream
             yield locked

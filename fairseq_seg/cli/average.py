@@ -25,7 +25,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """Load a fairseq checkpoint to the CPU, with torch's protection against foreign code left on."""
     import torch
 
-    from fairseq_seg.serialization import allow_fairseq_checkpoints
+    from fairseq_seg.checkpoints import allow_fairseq_checkpoints
 
     allow_fairseq_checkpoints()
     try:

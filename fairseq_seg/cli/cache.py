@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 from fairseq_seg.cache.address import pair_address
 from fairseq_seg.cache.header import Header, spell_size
 from fairseq_seg.cache.segments import ENTRY, PairCache
-from fairseq_seg.errors import SegError
-from fairseq_seg.retrieval.sequences import UNKNOWN
+from fairseq_seg.corpus.dictionary import UNKNOWN
+from fairseq_seg.errors import SegError, command
 
 if TYPE_CHECKING:
-    import numpy as np
     from fairseq.dataclass.configs import FairseqConfig
 
     from fairseq_seg.cache.frozen import FrozenMemory
-    from fairseq_seg.data.pair_memory import PairMemory
+    from fairseq_seg.data.example_pairs import ExamplePairs
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
 MAX_TOKENS = 4000
@@ -32,7 +31,7 @@ def get_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's own options; fairseq's parser takes the rest."""
     parser = argparse.ArgumentParser(
         prog="seg-cache",
-        usage="seg-cache CHECKPOINT DATA-BIN --memory-cache PATH [option ...]\n       seg-cache --stats PATH",
+        usage="seg-cache DATA-BIN --path CHECKPOINT --memory-cache PATH [option ...]\n       seg-cache --stats PATH",
         description="Make what a model needs of the pairs of a memory, for --memory-cache of fairseq-generate and "
         "fairseq-interactive. Stopped, it goes on where it was.",
         epilog="All other options are those of fairseq-interactive with --task seg_translation: -s, -t, --memory (the "
@@ -40,8 +39,8 @@ def get_parser() -> argparse.ArgumentParser:
         "--max-tokens (of a batch), --fp16, --cpu ...",
         allow_abbrev=False,
     )
-    parser.add_argument("checkpoint", nargs="?", metavar="CHECKPOINT", help="the model that will translate")
     parser.add_argument("data", nargs="?", metavar="DATA-BIN", help="the data folder, with the dictionaries")
+    parser.add_argument("--path", metavar="CHECKPOINT", help="the model that will translate")
     parser.add_argument("--pairs", type=int, metavar="N", help="only the first N pairs")
     parser.add_argument("--stats", metavar="PATH", help="tell what a cache holds, and do nothing else")
     return parser
@@ -98,41 +97,37 @@ def set_up(options: argparse.Namespace, rest: list[str]) -> tuple[FairseqConfig,
     return cfg, task, task.open_cache([model])
 
 
-def read_memories(task: SegTranslationTask, limit: int | None) -> tuple[PairMemory, np.ndarray]:
-    """The pairs of the memories that --memory names, and the ids of those that the model takes."""
+def read_pairs(task: SegTranslationTask, limit: int | None) -> list[ExamplePairs]:
+    """Return the pairs of the memories that --memory names, as many as the model takes: one row per memory."""
     import numpy as np
-    from fairseq.data import ConcatDataset
 
-    from fairseq_seg.data.live import Side
-    from fairseq_seg.data.memories import TRAIN, parse_memories
-    from fairseq_seg.store.store import TranslationMemory
+    from fairseq_seg.corpus.pairs import RankedPairs
+    from fairseq_seg.source.memories import every_pair
 
-    sides: list[tuple] = []
-    for name, _ in parse_memories(task.cfg.memory):
-        if name == TRAIN:
-            sides.append(task.memory_sides(task.cfg.data))
-            continue
-        sides.append((Side(), Side()))
-        with TranslationMemory(name, read_only=True) as memory:
-            for entry in memory.entries():
-                for side, symbols in zip(sides[-1], (entry.source_symbols, entry.target_symbols), strict=True):
-                    side.append(symbols)
-    source, target = (parts[0] if len(parts) == 1 else ConcatDataset(parts) for parts in zip(*sides, strict=True))
-    count = len(source) if limit is None else min(limit, len(source))
-    memory = task.pair_memory(np.array([0, count]), np.arange(count), source, target)
-    return memory, memory.row(0)
+    tables, left = [], limit
+    for table in every_pair(task.data_bin(), task.cfg.memory):
+        count = len(table) if left is None else min(left, len(table))
+        left = None if left is None else left - count
+        ids = np.arange(count)
+        row = RankedPairs(np.array([0, count]), ids, np.ones(count, np.float32), np.ones(count, bool), table)
+        tables.append(task.example_pairs([np.zeros(0, int)], row))
+    return tables
 
 
-def choose(memory: PairMemory, ids: np.ndarray, cache: FrozenMemory) -> tuple[list[int], list[int]]:
-    """The pairs that the cache lacks, each text once, and how many bytes each of them will take."""
+def choose(memories: list[ExamplePairs], cache: FrozenMemory) -> tuple[list[tuple[ExamplePairs, int]], list[int]]:
+    """Return the pairs that the cache lacks, each text once, and how many bytes each of them will take."""
     from tqdm import tqdm
 
-    new: dict[bytes, tuple[int, int]] = {}
-    for pair in tqdm(ids.tolist(), desc="reading", unit=" pairs"):
-        source, target = memory.source[pair].numpy(), memory.target[pair].numpy()
+    from fairseq_seg.data.example_pairs import as_tokens
+
+    new: dict[bytes, tuple[tuple[ExamplePairs, int], int]] = {}
+    every = [(memory, pair) for memory in memories for pair in memory.row(0).tolist()]
+    for memory, pair in tqdm(every, desc="reading", unit=" pairs"):
+        source, target = (as_tokens(side[pair]).numpy() for side in (memory.table.source, memory.table.target))
         address = pair_address(source, target)
         if address not in cache.pairs:
-            new[address] = pair, int((target != UNKNOWN).sum()) * cache.format.row_bytes + ENTRY.itemsize
+            size = int((target != UNKNOWN).sum()) * cache.format.row_bytes + ENTRY.itemsize
+            new[address] = (memory, pair), size
     return [pair for pair, _ in new.values()], [size for _, size in new.values()]
 
 
@@ -154,21 +149,26 @@ def check_room(sizes: list[int], pairs: int, cache: FrozenMemory) -> None:
         )
 
 
-def batches(memory: PairMemory, pairs: list[int], max_tokens: int) -> Iterator[list[int]]:
-    """Pairs of like length together, the longest first: where there is too little memory, it shows at once."""
+def batches(pairs: list[tuple[ExamplePairs, int]], max_tokens: int) -> Iterator[tuple[ExamplePairs, list[int]]]:
+    """Yield pairs of like length together, the longest first: where there is too little memory, it shows at once."""
     import numpy as np
 
-    lengths = np.maximum(np.asarray(memory.source.sizes)[pairs], np.asarray(memory.target.sizes)[pairs])
-    batch: list[int] = []
-    for place in np.argsort(-lengths, kind="stable"):
-        if not batch:
-            size = max(1, max_tokens // lengths[place])
-        batch.append(pairs[place])
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    by_memory: dict[int, tuple[ExamplePairs, list[int]]] = {}
+    for memory, pair in pairs:
+        by_memory.setdefault(id(memory), (memory, []))[1].append(pair)
+    for memory, numbers in by_memory.values():
+        table = memory.table
+        lengths = np.maximum(table.source.lengths[numbers], table.target.lengths[numbers]) + 1
+        batch: list[int] = []
+        for place in np.argsort(-lengths, kind="stable"):
+            if not batch:
+                size = max(1, max_tokens // lengths[place])
+            batch.append(numbers[place])
+            if len(batch) == size:
+                yield memory, batch
+                batch = []
+        if batch:
+            yield memory, batch
 
 
 def fill(options: argparse.Namespace, rest: list[str]) -> None:
@@ -177,11 +177,11 @@ def fill(options: argparse.Namespace, rest: list[str]) -> None:
     from tqdm import tqdm
 
     cfg, task, cache = set_up(options, rest)
-    memory, ids = read_memories(task, options.pairs)
-    pairs, sizes = choose(memory, ids, cache)
-    check_room(sizes, len(ids), cache)
+    memories = read_pairs(task, options.pairs)
+    pairs, sizes = choose(memories, cache)
+    check_room(sizes, sum(len(memory.row(0)) for memory in memories), cache)
     with tqdm(desc="filling", total=len(pairs), unit=" pairs") as bar:
-        for batch in batches(memory, pairs, cfg.dataset.max_tokens or MAX_TOKENS):
+        for memory, batch in batches(pairs, cfg.dataset.max_tokens or MAX_TOKENS):
             collated = memory.collate([[pair] for pair in batch])
             if collated is not None:
                 cache.fill(utils.apply_to_sample(lambda tensor: tensor.to(cache.device), collated))
@@ -194,21 +194,19 @@ def fill(options: argparse.Namespace, rest: list[str]) -> None:
     print(describe(Path(cfg.task.memory_cache)))
 
 
+@command("seg-cache", stopped="stopped; rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = get_parser()
     options, rest = parser.parse_known_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
-    try:
-        if options.stats:
-            print(describe(Path(options.stats)))
-        elif options.data is None:
-            parser.error("CHECKPOINT and DATA-BIN are required")
-        else:
-            warnings.filterwarnings("ignore", category=UserWarning)  # of hydra, about how fairseq calls it
-            fill(options, rest)
-    except KeyboardInterrupt:
-        sys.exit("seg-cache: stopped; the same command goes on from here.")
+    if options.stats:
+        print(describe(Path(options.stats)))
+    elif options.data is None or options.path is None:
+        parser.error("DATA-BIN and --path CHECKPOINT are required")
+    else:
+        warnings.filterwarnings("ignore", category=UserWarning)  # of hydra, about how fairseq calls it
+        fill(options, rest)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairseq.dataclass.configs import FairseqConfig
 
     from fairseq_seg.cli.explain_input import AttachedPairs, Sentence
-    from fairseq_seg.explain import Explanation
+    from fairseq_seg.explain.trace import Explanation
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
 BATCH_SIZE = 16
@@ -113,8 +113,8 @@ def read_sentences(
 ) -> tuple[Iterable[Sentence], AttachedPairs | None]:
     """The sentences, and where seg-attach retrieved for them and nothing else is asked for, what it found."""
     from fairseq_seg.cli.explain_input import AttachedPairs, split_sentences, typed_sentences
-    from fairseq_seg.data.attached import attached_path
-    from fairseq_seg.data.memories import TRAIN
+    from fairseq_seg.corpus.attached import attached_path
+    from fairseq_seg.source.memories import TRAIN
 
     if options.gen_subset is None:
         return typed_sentences(task, cfg, options), None
@@ -132,7 +132,7 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
     from tqdm import tqdm
 
     from fairseq_seg.cli.explain_input import somebody_types
-    from fairseq_seg.explain import Baseline, Spelling, explain, translate, with_memory
+    from fairseq_seg.explain.trace import Baseline, Spelling, explain, translate, with_memory
 
     cfg, task = set_up(options, rest)
     plain = without_memory(task)
@@ -174,7 +174,8 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
 
 def run(options: argparse.Namespace, rest: list[str]) -> None:
     """Explain, and show it as the options ask."""
-    from fairseq_seg import explain_html, explain_terminal
+    from fairseq_seg.explain.trace import html as explain_html
+    from fairseq_seg.explain.trace import terminal as explain_terminal
 
     if options.html:
         page = Path(options.html)

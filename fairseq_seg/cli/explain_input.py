@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from fairseq_seg.data.attached import AttachedMemory
-from fairseq_seg.data.live import Retrieved
+from fairseq_seg.corpus.attached import AttachedPairs
 from fairseq_seg.errors import SegError
-from fairseq_seg.explain import Spelling
+from fairseq_seg.explain.trace import Spelling
+from fairseq_seg.source.live import Retrieved
 from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
 
@@ -33,7 +33,7 @@ class AttachedPairs:
 
     def __init__(self, task: SegTranslationTask, path: Path):
         cfg = task.cfg
-        self.attached = AttachedMemory.load(path)
+        self.attached = AttachedPairs.load(path)
         self.home = self.attached.memory_data or ""
         self.source, self.target = task.memory_sides(os.path.join(cfg.data, self.home) if self.home else cfg.data)
         self.choice = cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score

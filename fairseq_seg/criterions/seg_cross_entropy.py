@@ -24,8 +24,8 @@ from omegaconf import II
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..errors import SegError
-from ..modules.fusion import sum_log_probs, target_log_prob
+from fairseq_seg.errors import SegError
+from fairseq_seg.modules.fusion import sum_log_probs, target_log_prob
 
 
 @dataclass
@@ -56,7 +56,7 @@ FIGURES = ("gate", "present", "copied", "entropy", "lambda")  # of the memory, i
 
 
 def in_memory(read, target: Tensor) -> Tensor:
-    """Where the memory holds the target symbol; read: `MemoryRead`, target (B, T) -> (B, T)."""
+    """Where the memory holds the target symbol; read: `SlotRead`, target (B, T) -> (B, T)."""
     return (read.symbols.unsqueeze(1) == target.unsqueeze(2)).any(-1)
 
 
@@ -64,7 +64,7 @@ def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dic
     """Sums over the real target symbols of sentences that have a memory.
 
     Args:
-        copy_mass: p_copy(target), (B, T). read: `MemoryRead`. target: (B, T). real: (B, T), True at real symbols.
+        copy_mass: p_copy(target), (B, T). read: `SlotRead`. target: (B, T). real: (B, T), True at real symbols.
     """
     real = real & ~torch.isneginf(read.gate)
     gate = torch.sigmoid(read.gate)

@@ -1,0 +1,1 @@
+"""fairseq's datasets and batches, with the retrieved pairs of every sentence."""

@@ -5,20 +5,20 @@ import logging
 import numpy as np
 from fairseq.data import LanguagePairDataset, data_utils
 
-from .pair_memory import PairMemory
+from fairseq_seg.data.example_pairs import ExamplePairs
 
 logger = logging.getLogger(__name__)
 
 
 class SegDataset(LanguagePairDataset):
-    """fairseq's pairs, right-padded, with a memory beside each; no example is ever lost in batching."""
+    """fairseq's pairs, right-padded, with retrieved pairs beside each; no example is ever lost in batching."""
 
-    def __init__(self, *args, memory: PairMemory | None = None, **kwargs):
+    def __init__(self, *args, retrieved: ExamplePairs | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.memory = memory
+        self.retrieved = retrieved
 
     @classmethod
-    def from_pairs(cls, pairs: LanguagePairDataset, memory: PairMemory | None) -> "SegDataset":
+    def from_pairs(cls, pairs: LanguagePairDataset, retrieved: ExamplePairs | None) -> "SegDataset":
         """The same examples as `pairs`, as fairseq's own loader made them."""
         return cls(
             pairs.src,
@@ -33,23 +33,27 @@ class SegDataset(LanguagePairDataset):
             align_dataset=pairs.align_dataset,
             eos=pairs.eos,
             pad_to_multiple=pairs.pad_to_multiple,
-            memory=memory,
+            retrieved=retrieved,
         )
 
     def __getitem__(self, index: int) -> dict:
         example = super().__getitem__(index)
-        if self.memory is not None:
-            example["memory"] = self.memory.row(index)
+        if self.retrieved is not None:
+            example["pairs"] = self.retrieved.row(index)
         return example
 
     def collater(self, samples: list[dict], pad_to_length=None) -> dict:
-        """fairseq's batch, and in `net_input` the batch's memory, if it has any."""
+        """Return fairseq's batch, with the retrieved pairs in `net_input` and, if there are any, exact targets."""
         batch = super().collater(samples, pad_to_length)
-        if batch and self.memory is not None:
-            rows = {sample["id"]: sample["memory"] for sample in samples}
-            memory = self.memory.collate([rows[i] for i in batch["id"].tolist()])  # fairseq sorted the batch by length
-            if memory is not None:
-                batch["net_input"]["memory"] = memory
+        if batch and self.retrieved is not None:
+            order = batch["id"].tolist()  # fairseq sorted the batch by length
+            rows = {sample["id"]: sample["pairs"] for sample in samples}
+            pairs = self.retrieved.collate([rows[index] for index in order])
+            if pairs is not None:
+                batch["net_input"]["pairs"] = pairs
+            exact = [self.retrieved.exact[index] for index in order]
+            if any(target is not None for target in exact):
+                batch["exact"] = exact
         return batch
 
     def num_tokens(self, index: int) -> int:
@@ -57,7 +61,7 @@ class SegDataset(LanguagePairDataset):
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
         own = super().num_tokens_vec(indices)
-        return own if self.memory is None else self.memory.num_tokens(indices, own)
+        return own if self.retrieved is None else self.retrieved.num_tokens(indices, own)
 
     def batch_by_size(self, indices, max_tokens=None, max_sentences=None, required_batch_size_multiple=1) -> list:
         """Batch all of `indices`; what does not fit --max-tokens loses retrieved pairs, and at the worst stands alone.
@@ -68,8 +72,8 @@ class SegDataset(LanguagePairDataset):
             return []
         sizes = self.num_tokens_vec(indices)
         if max_tokens is not None:
-            if self.memory is not None:
-                lost = self.memory.fit(indices, super().num_tokens_vec(indices), max_tokens)
+            if self.retrieved is not None:
+                lost = self.retrieved.fit(indices, super().num_tokens_vec(indices), max_tokens)
                 if lost:
                     logger.info("%d examples lost their last retrieved pairs, to fit --max-tokens %d", lost, max_tokens)
             sizes = np.minimum(self.num_tokens_vec(indices), max_tokens)

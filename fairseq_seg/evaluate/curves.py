@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import SegError
-from .split import read_lines
+from fairseq_seg.errors import SegError
+from fairseq_seg.files import read_text_file
 
 INNER = re.compile(r"epoch \d+:\s+\d+ / \d+ (.*)")
 VALID = re.compile(r"epoch \d+ \| valid on '([^']+)' subset \| (.*)")
@@ -29,7 +29,7 @@ def read_curve(name: str, paths: list[str | Path]) -> Curve:
     """Reads the log of a run; of an update that was logged twice, as after a restart, the last word counts."""
     curve, subset = Curve(name), None
     for path in paths:
-        for line in read_lines(path):
+        for line in read_text_file(path):
             where, values, split = _parse(line)
             if where is None:
                 continue

@@ -10,8 +10,8 @@ import time
 from hashlib import blake2b
 from pathlib import Path
 
-from ..errors import SegError
-from .split import Split
+from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.split import Split
 
 PACKAGE = Path(__file__).resolve().parents[1]
 REMOVE = {"sentencepiece": ["--remove-bpe", "sentencepiece"], "@@": ["--remove-bpe"], "none": []}

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import SegError
-from .decode import kept_path, run_kept
-from .outputs import System
-from .split import Split, read_lines
-from .systems import parse_checkpoint
+from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.decode import kept_path, run_kept
+from fairseq_seg.evaluate.outputs import System
+from fairseq_seg.evaluate.split import Split
+from fairseq_seg.evaluate.systems import parse_checkpoint
+from fairseq_seg.files import read_text_file
 
 if TYPE_CHECKING:
-    from ..explain import Explanation
+    from fairseq_seg.explain.trace import Explanation
 
 COUNT = 20
 
@@ -85,7 +86,7 @@ def from_explanations(
 
     A checkpoint's sentences are chosen by the translations of ``system``, which may be the ``same`` or another one.
     """
-    from ..explain import Baseline
+    from fairseq_seg.explain.trace import Baseline
 
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
@@ -145,13 +146,13 @@ def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split,
 def read_explanations(path: Path) -> list[Explanation]:
     """Reads what seg-explain --json printed."""
     # This import brings torch and fairseq, which nothing else here needs.
-    from ..explain import Baseline, Explanation, RetrievedPair, Slot, Token
+    from fairseq_seg.explain.trace import Baseline, Explanation, RetrievedPair, Slot, Token
 
     def token(values: dict) -> Token:
         return Token(**{**values, "slot": Slot(**values["slot"]) if values["slot"] else None})
 
     explanations = []
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_text_file(path), 1):
         try:
             values = json.loads(line)
             values |= {

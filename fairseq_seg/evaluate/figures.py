@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import SegError
-from .curves import FIGURES
-from .report import Report
-from .scores import SystemScores
+from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.curves import FIGURES
+from fairseq_seg.evaluate.report import Report
+from fairseq_seg.evaluate.scores import SystemScores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from __future__ import annotations
 import base64
 from html import escape
 
-from .. import explain_html
-from .examples import Example
-from .figures import DARK, LIGHT, Drawing, drawings, render
-from .report import Report
-from .table import Table, by_bin, by_pairs, empty_bins, headline, show_gain, show_p
+from fairseq_seg import explain_html
+from fairseq_seg.evaluate.examples import Example
+from fairseq_seg.evaluate.figures import DARK, LIGHT, Drawing, drawings, render
+from fairseq_seg.evaluate.report import Report
+from fairseq_seg.evaluate.table import Table, by_bin, by_pairs, empty_bins, headline, show_gain, show_p
 
 STYLE = (
     explain_html.STYLE

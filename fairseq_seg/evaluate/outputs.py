@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..data.subwords import join_subwords
-from ..errors import SegError
-from .split import Split, read_lines
+from fairseq_seg.corpus.subwords import has_subwords, join_subwords
+from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.split import Split
+from fairseq_seg.files import read_text_file
 
 TAGGED = re.compile(r"([SHD])-(\d+)\t(.*)")
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
-PAIRS = re.compile(r"memory: K=.* \| (\S+): ([\d.]+) pairs a sentence")
+PAIRS = re.compile(r"memory: K=.* \| (\S+): ([\d.]+) pairs per sentence")
 # The log of fairseq-generate is looked for in the output itself and beside it, under these endings.
 LOG_ENDINGS = (".err", ".log")
 
@@ -36,7 +37,7 @@ class System:
 
 def read_output(path: Path, split: Split) -> Output:
     """Reads translations, refused unless there is exactly one of every sentence of the split."""
-    lines = read_lines(path)
+    lines = read_text_file(path)
     tagged = [match for line in lines if (match := TAGGED.fullmatch(line))]
     if any(match[1] in "HD" for match in tagged):
         return Output(_in_order(tagged, path, split), *_read_log(lines, path, split.name))
@@ -50,9 +51,7 @@ def read_output(path: Path, split: Split) -> Output:
 
 def _join(lines: list[str], subword: str) -> list[str]:
     """Undoes subwords that fairseq-generate left in place, as it does without --remove-bpe."""
-    mark = {"sentencepiece": "▁", "@@": "@@"}.get(subword)
-    cut = mark is not None and any(mark in line for line in lines)
-    return [join_subwords(line, subword) for line in lines] if cut else lines
+    return [join_subwords(line, subword) for line in lines] if has_subwords(lines, subword) else lines
 
 
 def _in_order(tagged: list[re.Match[str]], path: Path, split: Split) -> list[str]:
@@ -89,7 +88,9 @@ def _letters(text: str) -> str:
 def _read_log(lines: list[str], path: Path, split: str) -> tuple[float | None, float | None]:
     """Pairs a sentence and sentences per second."""
     beside = [log for ending in LOG_ENDINGS if (log := path.with_suffix(ending)) != path and log.is_file()]
-    logged = [line for line in lines if not TAGGED.match(line)] + [line for log in beside for line in read_lines(log)]
+    logged = [line for line in lines if not TAGGED.match(line)] + [
+        line for log in beside for line in read_text_file(log)
+    ]
     log = "\n".join(logged)
     speed = SPEED.search(log)
     pairs = next((float(match[2]) for match in PAIRS.finditer(log) if match[1] == split), None)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .best_pair import BINS
-from .curves import Curve
-from .examples import Example
-from .scores import Scores, SystemScores
-from .split import Split
-from .table import by_bin, by_pairs, empty_bins, headline
+from fairseq_seg.evaluate.best_pair import BINS
+from fairseq_seg.evaluate.curves import Curve
+from fairseq_seg.evaluate.examples import Example
+from fairseq_seg.evaluate.scores import Scores, SystemScores
+from fairseq_seg.evaluate.split import Split
+from fairseq_seg.evaluate.table import by_bin, by_pairs, empty_bins, headline
 
 
 @dataclass

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import SegError
-from .outputs import System
-from .split import Split
+from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.outputs import System
+from fairseq_seg.evaluate.split import Split
 
 
 @dataclass

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data.attached import AttachedMemory, attached_path, fingerprint
-from ..data.databin import DataBin
-from ..data.subwords import detect_subword, detokenize
-from ..errors import SegError
-from .best_pair import best_pairs, best_scores, score_bins
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.pairs import TRAIN
+from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.best_pair import best_pairs, best_scores, score_bins
+from fairseq_seg.files import read_text_file
+from fairseq_seg.source.pair_source import Attached
 
 # Mean similarity of characters below which references cannot be of these sentences. On EU law a file of the other
 # language reaches 0.54, the right references but in another order 0.31.
@@ -47,22 +49,11 @@ class Split:
         return len(self.sources)
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a text file; only a line feed ends a line."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise SegError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise SegError(f"{path} is not UTF-8 text.") from None
-    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-
-
 def read_references(path: str | Path, binarized: list[str], split: str) -> list[str]:
     """The references of a split, refused where they do not look like its binarized target side."""
     from rapidfuzz.fuzz import ratio
 
-    references = read_lines(path)
+    references = read_text_file(path)
     if len(references) != len(binarized):
         raise SegError(
             f"--references {path} has {len(references):,} lines but {split} has {len(binarized):,} sentences; "
@@ -89,28 +80,26 @@ def load_split(
     source, target = data.pair(name)
     if not len(source):
         raise SegError(f"{name} of {folder} is empty; there is nothing to evaluate.")
-    attached = AttachedMemory.load(attached_path(data.folder, name, data.source_lang, data.target_lang))
+    attached = Attached(data, name, Selection(1)).attached
+    ranked = attached.ranked
     home = DataBin(data.folder / (attached.memory_data or ""), data.source_lang, data.target_lang)
-    memory_source, memory_target = home.pair("train")
-    attached.check(fingerprint(source, target), fingerprint(memory_source, memory_target))
-    source_words, target_words = data.dictionary(data.source_lang), data.dictionary(data.target_lang)
-    source_subword, subword = detect_subword(source_words), detect_subword(target_words)
-    binarized = [detokenize(sentence, target_words, subword) for sentence in target]
-    rows = list(attached)
+    memory_source, memory_target = home.pair(TRAIN)
+    source_spelling, target_spelling = data.spellings
+    binarized = [target_spelling.text(sentence) for sentence in target]
     return Split(
         name=name,
         data=data.folder,
         source_lang=data.source_lang,
         target_lang=data.target_lang,
-        subword=subword,
-        sources=[detokenize(sentence, source_words, source_subword) for sentence in source],
-        source_symbols=[" ".join(source_words[symbol] for symbol in sentence) for sentence in source],
+        subword=target_spelling.kind,
+        sources=[source_spelling.text(sentence) for sentence in source],
+        source_symbols=[" ".join(source_spelling.read(sentence)) for sentence in source],
         references=read_references(references, binarized, name) if references else binarized,
         references_from=str(references) if references else "the binarized target side, subwords undone",
-        best=best_scores(rows),
-        pair_sources=best_pairs(rows, memory_source, source_words, source_subword),
-        pair_targets=best_pairs(rows, memory_target, target_words, subword),
+        best=best_scores(ranked),
+        pair_sources=best_pairs(ranked, memory_source, source_spelling),
+        pair_targets=best_pairs(ranked, memory_target, target_spelling),
         signature=attached.signature,
         fingerprint=attached.split_fingerprint,
-        memory=attached.digest,
+        memory=attached.fingerprint,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from ..errors import SegError
-from .decode import generate
-from .outputs import Output, System, read_output
-from .split import Split
+from fairseq_seg.errors import SegError
+from fairseq_seg.evaluate.decode import generate
+from fairseq_seg.evaluate.outputs import Output, System, read_output
+from fairseq_seg.evaluate.split import Split
 
 SWEEP = {**{str(k): ["--memory-k", str(k)] for k in (1, 2, 4, 8, 16)}, "adaptive": ["--memory-select", "adaptive"]}
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .best_pair import BINS
-from .scores import Scores, SystemScores
+from fairseq_seg.evaluate.best_pair import BINS
+from fairseq_seg.evaluate.scores import Scores, SystemScores
 
 NOTHING = "–"
 INTERVAL = "±\N{NO-BREAK SPACE}95\N{NO-BREAK SPACE}%"

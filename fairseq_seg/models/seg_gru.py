@@ -12,13 +12,13 @@ from omegaconf import II
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import SegError
-from ..modules.cgru import Annotations, ConditionalGRU, Readout
-from ..modules.encoder import BiGRU, padding_mask
-from ..modules.fusion import deep_fusion, mixture_log_probs
-from ..modules.memory import Entries, KeyValueMemory, Memory, MemoryRead, lay_out
-from ..store.symbols import dictionary_hash
-from ..tasks import seg_translation  # noqa: F401, registers the task: `from_pretrained` asks for it
+from fairseq_seg.corpus.dictionary import dictionary_fingerprint
+from fairseq_seg.errors import SegError
+from fairseq_seg.modules.cgru import Annotations, ConditionalGRU, Readout
+from fairseq_seg.modules.encoder import BiGRU, padding_mask
+from fairseq_seg.modules.fusion import deep_fusion, mixture_log_probs
+from fairseq_seg.modules.memory import Entries, KeyValueMemory, Memory, SlotRead, lay_out
+from fairseq_seg.tasks import seg_translation  # noqa: F401, registers the task: `from_pretrained` asks for it
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ def stack_rows(a: Tensor, b: Tensor, value: int) -> Tensor:
 
 def _symbols(dictionary) -> Tensor:
     """Identifies a dictionary, (16,), in every checkpoint: one of the same size may hold other symbols."""
-    return torch.tensor(list(bytes.fromhex(dictionary_hash(dictionary.symbols))), dtype=torch.uint8)
+    return torch.tensor(list(bytes.fromhex(dictionary_fingerprint(dictionary.symbols))), dtype=torch.uint8)
 
 
 class SegGRUEncoder(FairseqEncoder):
@@ -141,12 +141,15 @@ class SegGRUEncoder(FairseqEncoder):
         states, contexts, _ = decoder.cell(decoder.embed(pairs["prev_output_tokens"]), annotations)
         return decoder.entries(contexts, states)
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor, memory: dict | Memory | None = None, **unused) -> dict:
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor, pairs: dict | None = None, slots: Memory | None = None, **unused
+    ) -> dict:
         """The annotations of B sentences, and their memory from a translator pass over the retrieved pairs.
 
         A `Memory`, which a cache wrote, stays as it is.
         """
         decoder = self._decoder[0]
+        memory = pairs if slots is None else slots
         if memory is None or isinstance(memory, Memory):
             annotations, slots = self.annotate(src_tokens, src_lengths), memory
         elif decoder.target_keys is not None:
@@ -169,7 +172,9 @@ class SegGRUEncoder(FairseqEncoder):
         What a step needs of its context c_t is linear in it. So it is made of all annotations here, and c_t itself,
         their weighted sum, is never made, nor a step's product with a matrix or with the keys.
         """
-        out = self.forward(net_input["src_tokens"], net_input["src_lengths"], net_input.get("memory"))
+        out = self.forward(
+            net_input["src_tokens"], net_input["src_lengths"], net_input.get("slots", net_input.get("pairs"))
+        )
         annotations, memory = out["annotations"], out["memory"]
         decoder = self._decoder[0]
         if memory is not None:
@@ -275,14 +280,14 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
         return scores, self.memory.gate.query(linear.gate, states)
 
     def output_layer(
-        self, states: Tensor, embeddings: Tensor, linear: FromContext, read: MemoryRead | None, memory: Memory | None
+        self, states: Tensor, embeddings: Tensor, linear: FromContext, read: SlotRead | None, memory: Memory | None
     ) -> Tensor:
         """states (B, T, H), embeddings (B, T, E) -> generator logits (B, T, V)."""
         if read is not None and self.fusion != "shallow":
             states = deep_fusion(states, memory.values, read)
         return self.readout(states, embeddings, linear.readout, self.output.weight)
 
-    def extra(self, attention: Tensor, read: MemoryRead | None) -> dict:
+    def extra(self, attention: Tensor, read: SlotRead | None) -> dict:
         """What goes along with the logits: `copy` is to be mixed in, `read` is what the memory gave, for logs."""
         copy = None if self.fusion == "deep" else read
         return {"attn": [attention], "read": read, "copy": copy, "lambda": self.memory.coverage_penalty}
@@ -333,7 +338,7 @@ class SegGRUDecoder(FairseqIncrementalDecoder):
             scores, gate_query = self.memory_queries(states, linear, memory)
             coverage = saved["coverage"].view_as(scores) if saved else torch.zeros_like(scores)
             weights, gate, coverage = self.memory.step(scores, gate_query, coverage, memory)
-            read = MemoryRead(weights, gate, memory.symbols, memory.first)
+            read = SlotRead(weights, gate, memory.symbols, memory.first)
             coverage = coverage.view(rows, -1)
         self.set_incremental_state(incremental_state, "cell", {"state": state, "coverage": coverage})
         logits = self.output_layer(states, embeddings, linear, read, memory)
@@ -404,13 +409,15 @@ class SegGRUModel(FairseqEncoderDecoderModel):
         src_tokens: Tensor,
         src_lengths: Tensor,
         prev_output_tokens: Tensor,
-        memory: dict | Memory | None = None,
+        pairs: dict | None = None,
+        slots: Memory | None = None,
         **unused,
     ) -> tuple[Tensor, dict]:
         """Teacher forcing. Sentences (B rows) and retrieved pairs (P rows) go through the translator in one pass."""
         encoder, decoder = self.encoder, self.decoder
+        memory = pairs if slots is None else slots
         if memory is None or isinstance(memory, Memory) or decoder.target_keys is not None:
-            encoder_out = encoder(src_tokens, src_lengths, memory)
+            encoder_out = encoder(src_tokens, src_lengths, pairs, slots)
             if memory is None and self.training:
                 # Distributed training waits for a gradient of every parameter, also of the memory this batch has not.
                 # They touch the smallest tensor that all steps depend on.

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .attention import AdditiveAttention
-from .loop import LoopMatrix, begin_loop
+from fairseq_seg.modules.attention import AdditiveAttention
+from fairseq_seg.modules.loop import LoopMatrix, begin_loop
 
 
 class Annotations(NamedTuple):

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .memory import MemoryRead
+from fairseq_seg.modules.memory import SlotRead
 
 
-def deep_fusion(state: Tensor, values: Tensor, read: MemoryRead) -> Tensor:
+def deep_fusion(state: Tensor, values: Tensor, read: SlotRead) -> Tensor:
     """zeta z~ + (1 - zeta) z (Eq. 5); state (B, T, H), values z' (B, S, H) -> (B, T, H)."""
     retrieved = torch.bmm(read.weights.type_as(values), values)
     return torch.lerp(state, retrieved, torch.sigmoid(read.gate).unsqueeze(-1).type_as(state))
@@ -19,7 +19,7 @@ def safe_log(p: Tensor) -> Tensor:
     return torch.where(positive, torch.where(positive, p, 1.0).log(), float("-inf"))
 
 
-def target_log_prob(log_gen: Tensor, read: MemoryRead, target: Tensor) -> tuple[Tensor, Tensor]:
+def target_log_prob(log_gen: Tensor, read: SlotRead, target: Tensor) -> tuple[Tensor, Tensor]:
     """The mixture at the target symbols alone (Eq. 6): no tensor of the size of the vocabulary.
 
     Args:
@@ -35,7 +35,7 @@ def target_log_prob(log_gen: Tensor, read: MemoryRead, target: Tensor) -> tuple[
     return torch.logaddexp(F.logsigmoid(-read.gate) + log_gen, log_copy), p_copy
 
 
-def copy_correction(generated: Tensor, read: MemoryRead) -> Tensor:
+def copy_correction(generated: Tensor, read: SlotRead) -> Tensor:
     """What the copies add to the log probability of each slot's symbol: log(1 + zeta p_copy / (1 - zeta) p_gen).
 
     generated holds log((1 - zeta) p_gen) of the slots' symbols, (B, T, S) -> (B, T, S). A symbol that several slots
@@ -46,7 +46,7 @@ def copy_correction(generated: Tensor, read: MemoryRead) -> Tensor:
     return F.softplus(F.logsigmoid(read.gate).unsqueeze(-1) + safe_log(p_copy) - generated)
 
 
-def mixture_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
+def mixture_log_probs(log_gen: Tensor, read: SlotRead) -> Tensor:
     """log p of every symbol (Eq. 6); log_gen (B, T, V) fp32 -> (B, T, V).
 
     Symbols that no slot holds get log((1 - zeta) p_gen); only the S slot symbols need more than an addition.
@@ -57,7 +57,7 @@ def mixture_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
     return (log_gen + keep).scatter_add_(-1, symbols, correction)
 
 
-def sum_log_probs(log_gen: Tensor, read: MemoryRead) -> Tensor:
+def sum_log_probs(log_gen: Tensor, read: SlotRead) -> Tensor:
     """Sum over the vocabulary of the mixture's log probabilities, for label smoothing; log_gen (B, T, V) -> (B, T).
 
     Sum of log((1 - zeta) p_gen), plus a correction at the distinct slot symbols; no second tensor of size (B, T, V).

@@ -40,7 +40,7 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S), True where there is no slot
 
 
-class MemoryRead(NamedTuple):
+class SlotRead(NamedTuple):
     """What reading the memory gave at each step."""
 
     weights: Tensor  # q, fp32, (B, T, S)
@@ -173,7 +173,7 @@ class KeyValueMemory(nn.Module):
         gate = gate.masked_fill(memory.mask.all(-1, keepdim=True), float("-inf"))
         return weights, gate, torch.addcmul(coverage, weights, torch.sigmoid(gate).unsqueeze(-1))
 
-    def forward(self, scores: Tensor, gate_query: Tensor, memory: Memory) -> MemoryRead:
+    def forward(self, scores: Tensor, gate_query: Tensor, memory: Memory) -> SlotRead:
         """Read at all T steps of teacher forcing; content scores (B, T, S), gate_query (B, T, G)."""
         coverage = torch.zeros_like(scores[:, :1])
         weights, gates = [], []
@@ -181,4 +181,4 @@ class KeyValueMemory(nn.Module):
             q, gate, coverage = self.step(score, gate_part, coverage, memory)
             weights.append(q)
             gates.append(gate)
-        return MemoryRead(torch.cat(weights, dim=1), torch.cat(gates, dim=1), memory.symbols, memory.first)
+        return SlotRead(torch.cat(weights, dim=1), torch.cat(gates, dim=1), memory.symbols, memory.first)

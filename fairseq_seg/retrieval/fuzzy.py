@@ -1,4 +1,4 @@
-"""The fuzzy matching score of Eq. 3 between one sentence and many candidates."""
+"""The fuzzy matching score of Eq. 3 between one sentence and many candidates, and the ranking by it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
+
+from fairseq_seg.corpus.selection import rank
 
 
 def as_characters(codes: np.ndarray | Sequence[int]) -> str:
@@ -24,3 +26,10 @@ def fuzzy_scores(query: str, candidates: Sequence[str]) -> np.ndarray:
     longest = np.fromiter(map(len, candidates), dtype=np.int64, count=len(candidates))
     np.maximum(longest, max(len(query), 1), out=longest)
     return (1.0 - distances / longest).astype(np.float32)
+
+
+def best_matches(query: str, ids: np.ndarray, candidates: Sequence[str], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of the `count` best candidates, best first, and their scores; `ids` (C,) break ties."""
+    scores = fuzzy_scores(query, candidates)
+    order = rank(ids, scores)[:count]
+    return order, scores[order]

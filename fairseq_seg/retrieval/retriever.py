@@ -7,9 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from fairseq_seg.retrieval.fuzzy import fuzzy_scores
-from fairseq_seg.retrieval.select import greedy_coverage, rank
-from fairseq_seg.retrieval.sequences import Sequences, row_keys
+from fairseq_seg.corpus.pairs import RankedPairs, Row
+from fairseq_seg.corpus.selection import greedy_coverage
+from fairseq_seg.corpus.sequences import Sequences, row_keys
+from fairseq_seg.retrieval.fuzzy import best_matches
 from fairseq_seg.retrieval.unit import Symbols, Words
 
 # The engine is asked for so many times the candidates, and the fuzzy score decides which of them stay: in a repetitive
@@ -26,7 +27,7 @@ class Engine(Protocol):
         """Returns, for each text, the numbers of up to ``count`` distinct pairs, best first."""
 
 
-class Memory:
+class DistinctPairs:
     """The pairs that can be retrieved. Identical pairs are one: a copy would only count twice in the model's softmax.
 
     ``ids`` (D,) are the rows of the D distinct pairs in the corpus, the lowest row of each; engines number pairs by
@@ -35,9 +36,9 @@ class Memory:
 
     def __init__(self, source: Sequences, target: Sequences):
         self.source = source
-        self.pair_keys, self.ids = np.unique(row_keys(source, target), return_index=True)
+        self.keys, self.ids = np.unique(row_keys(source, target), return_index=True)
         order = np.argsort(self.ids)
-        self.pair_keys, self.ids = self.pair_keys[order], self.ids[order]
+        self.keys, self.ids = self.keys[order], self.ids[order]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -48,7 +49,7 @@ class Retriever:
 
     def __init__(
         self,
-        memory: Memory,
+        pairs: DistinctPairs,
         engine: Engine,
         query_unit: Symbols | Words,
         score_unit: Symbols | Words,
@@ -56,43 +57,38 @@ class Retriever:
         exclusion: str = "pair",
     ):
         """Gives each sentence up to ``candidates`` pairs; ``exclusion`` says what the keys of `search` are keys of."""
-        self.memory = memory
+        self.pairs = pairs
         self.engine = engine
         self.query_unit = query_unit
         self.candidates = candidates
         self.score_unit = score_unit
-        characters = score_unit.characters_of_all(memory.source)
-        self._characters = [characters[row] for row in memory.ids]
-        self.keys = memory.pair_keys if exclusion == "pair" else row_keys(memory.source)[memory.ids]
+        characters = score_unit.characters_of_all(pairs.source)
+        self._characters = [characters[row] for row in pairs.ids]
+        self.keys = pairs.keys if exclusion == "pair" else row_keys(pairs.source)[pairs.ids]
 
     def search(
-        self, queries: Sequence[Sequence[int]], exclude: np.ndarray | None = None
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Returns, for each query (token ids without eos), the ranked ids of its pairs and their fuzzy scores.
+        self, queries: Sequence[Sequence[int]], exclude: np.ndarray | None = None, cover: bool = True
+    ) -> RankedPairs:
+        """Return the ranked pairs of each query (token ids without eos).
 
-        Ids are rows of the memory's corpus; higher scores come first, of equal scores the lower id. ``exclude`` holds a
-        key for each query (`row_keys` of the pair, or of the source alone): pairs with that key are left out, and more
-        candidates are fetched in their place.
+        Ids are rows of the corpus; higher scores come first, of equal scores the lower id. ``exclude`` holds a key for
+        each query (`row_keys` of the pair, or of the source alone): pairs with that key are left out, and more
+        candidates are fetched in their place. Without ``cover`` Alg. 1 does not run, and no pair counts as covering.
         """
-        found = self.search_and_cover(queries, exclude)
-        return [ids for ids, _, _ in found], [scores for _, scores, _ in found]
-
-    def search_and_cover(
-        self, queries: Sequence[Sequence[int]], exclude: np.ndarray | None = None
-    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """As `search`, with a third array for each query that marks the pairs which Alg. 1 selects."""
         sentences = [np.asarray(query, dtype=np.int64) for query in queries]
         keys = [None] * len(sentences) if exclude is None else exclude
-        return list(map(self._rank, sentences, self._candidates(sentences, keys)))
+        found = zip(sentences, self._candidates(sentences, keys), strict=True)
+        return RankedPairs.from_rows(self._rank(symbols, positions, cover) for symbols, positions in found)
 
-    def _rank(self, symbols: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _rank(self, symbols: np.ndarray, positions: np.ndarray, cover: bool) -> Row:
         characters = self.score_unit.characters(symbols)
         sources = [self._characters[position] for position in positions]
-        scores = fuzzy_scores(characters, sources)
-        ids = self.memory.ids[positions]
-        order = rank(ids, scores)[: self.candidates]
-        covering = greedy_coverage(characters, [sources[position] for position in order])
-        return ids[order], scores[order], covering
+        ids = self.pairs.ids[positions]
+        order, scores = best_matches(characters, ids, sources, self.candidates)
+        covering = np.zeros(len(order), dtype=bool)
+        if cover:
+            covering = greedy_coverage(characters, [sources[position] for position in order])
+        return ids[order], scores, covering
 
     def _candidates(self, sentences: list[np.ndarray], keys: Sequence[np.uint64 | None]) -> list[np.ndarray]:
         """Fetches until each sentence has enough pairs left after the exclusion, or no more can be had."""

@@ -42,7 +42,7 @@ logger.gateway.level = off
 """
 
 
-class Place(NamedTuple):
+class SharedFolder(NamedTuple):
     """A folder as an executor finds it: a path that all machines share, or the name of a copy that Spark brought."""
 
     path: str
@@ -148,12 +148,12 @@ class Cluster:
         """How many tasks run at a time, as far as Spark knows by now."""
         return self._context.defaultParallelism
 
-    def ship(self, name: str, files: Iterable[tuple[Path, Path]]) -> Place:
+    def ship(self, name: str, files: Iterable[tuple[Path, Path]]) -> SharedFolder:
         """Sends files to every executor, as a folder in which they have the names that come with them."""
         archive = self._folder / f"{name}.zip"
         make_zip(archive, files)
         self._context.addArchive(f"{archive}#{name}")
-        return Place(name, shipped=True)
+        return SharedFolder(name, shipped=True)
 
     def run(self, function: Callable, tasks: list[tuple]) -> list:
         """Calls a function of a module on executors, for each task with its arguments, and returns the results.

@@ -6,8 +6,10 @@ from itertools import count
 
 import numpy as np
 
+from fairseq_seg.corpus.dictionary import UNKNOWN
+from fairseq_seg.corpus.sequences import Sequences, blocks
+from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.retrieval.fuzzy import as_characters
-from fairseq_seg.retrieval.sequences import UNKNOWN, Sequences, blocks
 
 # One character stands for one symbol or word, and Unicode has no more than this.
 LARGEST_CODE = 0x10FFFF
@@ -37,25 +39,19 @@ class Symbols:
 
 
 class Words:
-    """Words spelled by subword symbols: sentencepiece's (a word starts with ▁) or those of subword-nmt (@@ goes on)."""
+    """Words that subword symbols spell."""
 
     name = "word"
 
-    def __init__(self, dictionary: list[str]):
-        """Takes the symbols of the dictionary in the order of their ids, the four special ones first."""
-        specials = np.arange(len(dictionary)) <= UNKNOWN
-        if any(symbol.startswith("▁") for symbol in dictionary):
-            self._starts = np.array([symbol.startswith("▁") for symbol in dictionary]) | specials
-        else:
-            self._starts = np.ones(len(dictionary), dtype=bool)
-        self._goes_on = np.array([symbol.endswith("@@") for symbol in dictionary]) & ~specials
+    def __init__(self, spelling: Spelling):
+        self._begins, self._continued = spelling.boundaries()
         self._codes: dict[tuple[int, ...], int] = {}
         # A counter and setdefault, so that threads never give two words the same code.
         self._next_code = count()
 
     def _words(self, symbols: np.ndarray) -> list[tuple[int, ...]]:
-        boundary = self._starts[symbols]
-        boundary[1:] &= ~self._goes_on[symbols[:-1]]
+        boundary = self._begins[symbols]
+        boundary[1:] &= ~self._continued[symbols[:-1]]
         boundary[:1] = False
         return [tuple(word.tolist()) for word in np.split(symbols, np.flatnonzero(boundary)) if len(word)]
 
@@ -70,3 +66,8 @@ class Words:
 
     def characters_of_all(self, sentences: Sequences) -> list[str]:
         return [self.characters(symbols) for symbols in sentences]
+
+
+def make_unit(name: str, spelling: Spelling) -> Symbols | Words:
+    """Return the unit of a name."""
+    return Words(spelling) if name == "word" else Symbols()

@@ -11,7 +11,6 @@ renames it when it is whole; those that no reader has open are removed then.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
@@ -22,11 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairseq_seg.data.search import SearchSettings
-from fairseq_seg.retrieval.fuzzy import fuzzy_scores
+from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.files import lock_file
+from fairseq_seg.retrieval.fuzzy import best_matches
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
 from fairseq_seg.retrieval.retriever import OVERFETCH
-from fairseq_seg.retrieval.select import rank
 from fairseq_seg.retrieval.unit import Symbols, Words
 from fairseq_seg.store.store import Entry, TranslationMemory
 
@@ -91,10 +90,10 @@ class MemorySearch:
             indexed = self.memory.sources_of(hit for hit in hits if hit not in sources)
             sources |= {id: self._score_unit.characters(symbols) for id, symbols in indexed}
         ids = np.fromiter(sources, dtype=np.int64, count=len(sources))
-        scores = fuzzy_scores(self._score_unit.characters(query), list(sources.values()))
-        best = rank(ids, scores)[:count]
-        entries = {entry.id: entry for entry in self.memory.entries_of(ids[best].tolist())}
-        ranked = [(entries.get(int(ids[position])), float(scores[position])) for position in best]
+        best, scores = best_matches(self._score_unit.characters(query), ids, list(sources.values()), count)
+        found = ids[best].tolist()
+        entries = {entry.id: entry for entry in self.memory.entries_of(found)}
+        ranked = [(entries.get(id), score) for id, score in zip(found, scores.tolist(), strict=True)]
         # What was changed or deleted since the scoring has no score; the next search has it.
         return [Found(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
 
@@ -185,7 +184,7 @@ def open_index(folder: Path, memory: TranslationMemory, settings: SearchSettings
         lock = os.open(folder / "ids.npy", os.O_RDONLY)
     except OSError:
         return None
-    identity = index_identity(folder / "lucene") if lock_file(lock, fcntl.LOCK_SH) else None
+    identity = index_identity(folder / "lucene") if lock_file(lock, "shared") else None
     fits = identity and identity["symbols"] == memory.symbols_fingerprint and identity["revision"] <= memory.revision
     if not fits:
         os.close(lock)
@@ -230,25 +229,16 @@ def only_maker(path: Path, wait: bool) -> Iterator[bool]:
     """Sees to it that one process at a time makes an index of a memory; the lock ends with its process."""
     lock = os.open(path / "index.lock", os.O_RDWR | os.O_CREAT)
     try:
-        yield lock_file(lock, fcntl.LOCK_EX, wait)
+        yield lock_file(lock, "exclusive", wait)
     finally:
         os.close(lock)
-
-
-def lock_file(file: int, kind: int, wait: bool = False) -> bool:
-    """Locks an open file, shared or exclusive; tells whether it could."""
-    try:
-        fcntl.flock(file, kind if wait else kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def remove_unless_open(folder: Path) -> None:
     """Removes an index that no reader has open; another is removed with a later index."""
     lock = os.open(folder / "ids.npy", os.O_RDONLY)
     try:
-        if lock_file(lock, fcntl.LOCK_EX):
+        if lock_file(lock, "exclusive"):
             # Renamed first, so that a killed process leaves no half of an index under its name.
             shutil.rmtree(folder.rename(folder.with_name(folder.name + LEFTOVER)))
     finally:

@@ -14,20 +14,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairseq_seg.errors import SegError
+from fairseq_seg.files import read_lines
 from fairseq_seg.store.entry import Entry, TranslationUnit
 
 ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 UNESCAPES = {escape: character for character, escape in ESCAPES.items()}
-
-
-def read_lines(stream: BinaryIO, name: str, encoding: str = "utf-8-sig") -> Iterator[str]:
-    """Decodes a stream line by line; a line ends at a line feed only, as it does for fairseq."""
-    for number, line in enumerate(stream, start=1):
-        try:
-            yield line.decode(encoding if number == 1 else encoding.removesuffix("-sig")).rstrip("\r\n")
-        except (UnicodeError, LookupError):
-            encoding = encoding.removesuffix("-sig").upper()
-            raise SegError(f"{name}: line {number} is not {encoding} text: convert the file first.") from None
 
 
 def read_tsv(stream: BinaryIO, name: str) -> Iterator[TranslationUnit]:

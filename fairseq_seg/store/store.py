@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -23,8 +22,10 @@ from typing import Literal
 
 import numpy as np
 
+from fairseq_seg.corpus.dictionary import UNKNOWN, dictionary_fingerprint, read_dictionary
+from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
-from fairseq_seg.retrieval.sequences import UNKNOWN
+from fairseq_seg.files import file_fingerprint, make_whole
 from fairseq_seg.store.database import Database
 from fairseq_seg.store.entry import (
     MAX_SYMBOLS,
@@ -37,7 +38,6 @@ from fairseq_seg.store.entry import (
     TranslationUnit,
     unfit,
 )
-from fairseq_seg.store.symbols import SymbolEncoder, dictionary_hash, file_hash, read_dictionary
 
 FORMAT = "1"
 # Pairs a transaction: enough that a commit costs nothing, few enough that other writers get their turn.
@@ -68,33 +68,28 @@ class TranslationMemory:
         if path.exists():
             raise SegError(f"{path} exists already: choose another name, or delete it first.")
         meta = {"format": FORMAT, "source_lang": source_lang, "target_lang": target_lang}
-        beside = path.with_name(path.name + ".part")
         try:
-            shutil.rmtree(beside, ignore_errors=True)
-            beside.mkdir(parents=True)
-            for side, lang, model in (("source", source_lang, spm_source), ("target", target_lang, spm_target)):
-                dictionary = Path(data_bin) / f"dict.{lang}.txt"
-                symbols = read_dictionary(dictionary)
-                share = SymbolEncoder(symbols, model and Path(model)).known_share()
-                if share < 0.5:
-                    raise SegError(
-                        f"{dictionary} knows only {share:.0%} of the symbols of {model}: name the subword model that "
-                        "the data-bin was made with."
-                    )
-                shutil.copyfile(dictionary, beside / f"dict.{lang}.txt")
-                meta[f"{side}_dictionary"] = dictionary_hash(symbols)
-                meta[f"{side}_subwords"] = ""
-                if model is not None:
-                    shutil.copyfile(model, beside / f"spm.{lang}.model")
-                    meta[f"{side}_subwords"] = file_hash(Path(model))
-            Database.create(beside, meta)
-            os.rename(beside, path)
+            with make_whole(path) as folder:
+                for side, lang, model in (("source", source_lang, spm_source), ("target", target_lang, spm_target)):
+                    dictionary = Path(data_bin) / f"dict.{lang}.txt"
+                    symbols = read_dictionary(dictionary)
+                    share = SymbolEncoder(symbols, SubwordModel(Path(model)) if model else None).known_share()
+                    if share < 0.5:
+                        raise SegError(
+                            f"{dictionary} knows only {share:.0%} of the symbols of {model}: name the subword model "
+                            "that the data-bin was made with."
+                        )
+                    shutil.copyfile(dictionary, folder / f"dict.{lang}.txt")
+                    meta[f"{side}_dictionary"] = dictionary_fingerprint(symbols)
+                    meta[f"{side}_subwords"] = ""
+                    if model is not None:
+                        shutil.copyfile(model, folder / f"spm.{lang}.model")
+                        meta[f"{side}_subwords"] = file_fingerprint(Path(model))
+                Database.create(folder, meta)
         except OSError as error:
             raise SegError(
                 f"{path} cannot be made ({error.strerror}): choose a folder that you may write to."
             ) from None
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
         return cls(path)
 
     def __init__(self, path: str | Path, read_only: bool = False):
@@ -105,8 +100,8 @@ class TranslationMemory:
             raise SegError(f"{path} is of format {meta.get('format')}, not {FORMAT}: use the version that made it.")
         self.source_lang: str = meta["source_lang"]
         self.target_lang: str = meta["target_lang"]
-        self.dictionary_hashes: tuple[str, str] = (meta["source_dictionary"], meta["target_dictionary"])
-        self.subword_hashes: tuple[str, str] = (meta["source_subwords"], meta["target_subwords"])
+        self.dictionary_fingerprints: tuple[str, str] = (meta["source_dictionary"], meta["target_dictionary"])
+        self.subword_fingerprints: tuple[str, str] = (meta["source_subwords"], meta["target_subwords"])
 
     def close(self) -> None:
         """Closes the database; all that was acknowledged is in it already."""
@@ -123,12 +118,17 @@ class TranslationMemory:
     @property
     def symbols_fingerprint(self) -> str:
         """Identifies the dictionaries and subword models that the symbols of the entries were made with."""
-        return blake2b(" ".join(self.dictionary_hashes + self.subword_hashes).encode(), digest_size=8).hexdigest()
+        return blake2b(
+            " ".join(self.dictionary_fingerprints + self.subword_fingerprints).encode(), digest_size=8
+        ).hexdigest()
 
-    def check_symbols(self, source_hash: str, target_hash: str) -> None:
-        """Refuses dictionaries (as `dictionary_hash` tells them apart) other than those the memory was made with."""
+    def check_symbols(self, source_fingerprint: str, target_fingerprint: str) -> None:
+        """Refuse dictionaries, by their fingerprints, other than those the memory was made with."""
         for lang, own, other in zip(
-            (self.source_lang, self.target_lang), self.dictionary_hashes, (source_hash, target_hash), strict=True
+            (self.source_lang, self.target_lang),
+            self.dictionary_fingerprints,
+            (source_fingerprint, target_fingerprint),
+            strict=True,
         ):
             if own != other:
                 raise SegError(
@@ -140,15 +140,15 @@ class TranslationMemory:
     def _encoders(self) -> tuple[SymbolEncoder, SymbolEncoder]:
         encoders = []
         for lang, own, subwords in zip(
-            (self.source_lang, self.target_lang), self.dictionary_hashes, self.subword_hashes, strict=True
+            (self.source_lang, self.target_lang), self.dictionary_fingerprints, self.subword_fingerprints, strict=True
         ):
             dictionary, model = self.path / f"dict.{lang}.txt", self.path / f"spm.{lang}.model"
             symbols = read_dictionary(dictionary)
-            if dictionary_hash(symbols) != own:
+            if dictionary_fingerprint(symbols) != own:
                 raise SegError(f"{dictionary} has changed since the memory was made: put the first one back.")
-            if subwords and (not model.is_file() or file_hash(model) != subwords):
+            if subwords and (not model.is_file() or file_fingerprint(model) != subwords):
                 raise SegError(f"{model} has changed since the memory was made: put the first one back.")
-            encoders.append(SymbolEncoder(symbols, model if subwords else None))
+            encoders.append(SymbolEncoder(symbols, SubwordModel(model) if subwords else None))
         return encoders[0], encoders[1]
 
     def encode(self, source: str, target: str) -> Symbols:

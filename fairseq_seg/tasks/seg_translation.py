@@ -17,20 +17,21 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_l
 from omegaconf import II
 from torch import Tensor
 
-from ..cache.frozen import FrozenMemory
-from ..cache.header import parse_size
-from ..cache.rows import TYPES
+from fairseq_seg.cache.frozen import FrozenMemory
+from fairseq_seg.cache.header import parse_size
+from fairseq_seg.cache.rows import TYPES
+from fairseq_seg.checkpoints import allow_fairseq_checkpoints
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
+from fairseq_seg.corpus.selection import Selection
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
-from ..criterions import seg_cross_entropy  # noqa: F401
-from ..data.attached import AttachedMemory, attached_path, fingerprint, keep
-from ..data.binarized import check_sides, load_side, shard_prefixes
-from ..data.live import LiveRetrieval, Retrieved, RetrievedPairs, retrieve_apart
-from ..data.memories import TRAIN, check_memories, check_subwords
-from ..data.pair_memory import PairMemory, limit
-from ..data.seg_dataset import SegDataset
-from ..errors import SegError
-from ..serialization import allow_fairseq_checkpoints
+from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
+from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
+from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.errors import SegError, hook
+from fairseq_seg.source.memories import check_memories, check_subwords
+from fairseq_seg.source.pair_source import PairSource, Wanted, exact_targets, open_for_split, open_live
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
@@ -104,12 +105,11 @@ class SegTranslationTask(TranslationTask):
 
     def __init__(self, cfg: SegTranslationConfig, src_dict, tgt_dict):
         super().__init__(cfg, src_dict, tgt_dict)
-        self.sides: dict[str, tuple] = {}  # of memories, by folder
-        self.typed: tuple[PairMemory, dict] | None = None  # what was retrieved for the last buffer of typed sentences
-        self.exact: dict[Symbols, Tensor] = {}  # by source symbols, the targets that --memory-exact copy returns
+        self.typed: SegDataset | None = None  # the last buffer of typed sentences
         self.frozen: FrozenMemory | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
+    @hook
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
         data = utils.split_paths(cfg.data)[0]
         if not os.path.isdir(data):
@@ -134,6 +134,7 @@ class SegTranslationTask(TranslationTask):
             check_memories(cfg.memory, (cfg.source_lang, cfg.target_lang), dictionaries)
         return task
 
+    @hook
     def build_bpe(self, args):
         """fairseq-interactive's way to cut typed sentences, which must be the memories' way too."""
         model = getattr(args, "sentencepiece_model", None)
@@ -141,11 +142,13 @@ class SegTranslationTask(TranslationTask):
             check_subwords(self.cfg.memory, model)
         return super().build_bpe(args)
 
+    @hook
     def build_model(self, cfg, from_checkpoint=False):
         if self.cfg.memory_cache and not from_checkpoint:
             raise SegError("--memory-cache is for a model that does not change: leave it out to train.")
         return super().build_model(cfg, from_checkpoint)
 
+    @hook
     def build_generator(self, models, args, *more, **kwargs):
         """fairseq's, once it is sure that the cache is one of this model."""
         if not self.cfg.eval_bleu:  # whose generator is built before the model gets its parameters
@@ -165,24 +168,36 @@ class SegTranslationTask(TranslationTask):
 
     # ------------------------------------------------------------------ data
 
+    @property
+    def wanted(self) -> Wanted:
+        """Which pairs the options ask for."""
+        cfg = self.cfg
+        selection = Selection(cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score)
+        return Wanted(selection, cfg.memory, str(cfg.memory_exact))
+
+    def data_bin(self, folder: str | None = None) -> DataBin:
+        """Return the data folder, by default the first, in the task's direction."""
+        folder = folder or utils.split_paths(self.cfg.data)[0]
+        return DataBin(folder, self.cfg.source_lang, self.cfg.target_lang)
+
+    @hook
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load a split with the memory that seg-attach put beside it, if --memory-k asks for one."""
+        """Load a split with its retrieved pairs, if --memory-k asks for any."""
         paths = utils.split_paths(self.cfg.data)
         if split != self.cfg.train_subset:
             paths = paths[:1]
-        data = paths[(epoch - 1) % len(paths)]
-        source, target = self.cfg.source_lang, self.cfg.target_lang
-        prefixes = shard_prefixes(data, split, source, target)
-        check_sides(prefixes, source, target, target_needed=split == self.cfg.train_subset)
+        data = self.data_bin(paths[(epoch - 1) % len(paths)])
+        data.check(split, target_needed=split == self.cfg.train_subset)
+        prefix = str(data.prefix(split, data.source_lang))
         pairs = load_langpair_dataset(
-            data,
+            str(data.folder),
             split,
-            source,
+            data.source_lang,
             self.src_dict,
-            target,
+            data.target_lang,
             self.tgt_dict,
             combine=combine,
-            dataset_impl=self.cfg.dataset_impl or indexed_dataset.infer_dataset_impl(prefixes[0] + source),
+            dataset_impl=self.cfg.dataset_impl or indexed_dataset.infer_dataset_impl(prefix),
             upsample_primary=self.cfg.upsample_primary,
             left_pad_source=False,
             left_pad_target=False,
@@ -194,128 +209,86 @@ class SegTranslationTask(TranslationTask):
             pad_to_multiple=self.cfg.required_seq_len_multiple,
         )
         # fairseq hands task_cfg over where it translates or validates, not where it trains
-        live = kwargs.get("task_cfg") is not None
-        memory = self.load_memory(data, split, pairs, live) if self.cfg.memory_k > 0 else None
-        self.datasets[split] = SegDataset.from_pairs(pairs, memory)
+        may_search = kwargs.get("task_cfg") is not None
+        retrieved = self.retrieve_for_split(data, split, pairs, may_search) if self.cfg.memory_k > 0 else None
+        self.datasets[split] = SegDataset.from_pairs(pairs, retrieved)
 
-    def load_memory(self, data: str, split: str, pairs, live: bool) -> PairMemory:
-        """The pairs that seg-attach retrieved for a split; where it did not, and `live`, retrieved now."""
-        source, target = self.cfg.source_lang, self.cfg.target_lang
+    def retrieve_for_split(self, data: DataBin, split: str, pairs, may_search: bool) -> ExamplePairs:
+        """Return the pairs of a split's sentences, and log how many there are."""
         if os.pathsep in self.cfg.data or self.cfg.upsample_primary > 1:
             raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
-        path = attached_path(data, split, source, target)
-        options = self.cfg.memory != TRAIN or str(self.cfg.memory_exact) != "model"
-        if options and not live:
-            raise SegError(
-                "--memory and --memory-exact are for translation: to train, attach a memory with seg-attach."
-            )
-        if options or (live and not path.exists()):
-            if not options:
-                logger.info("%s does not exist: retrieving now, which seg-attach would do once for all", path)
-            sentences = [pairs.src[index].numpy() for index in range(len(pairs))]
-            found, retrieved = retrieve_apart(sentences, *self.live_arguments())
-            memory = self.pair_memory(found.starts, found.ids, retrieved.source, retrieved.target)
-            self.exact |= self.exact_matches(sentences, found, retrieved)
-            signature = self.live_signature()
-        else:
-            attached = AttachedMemory.load(path)
-            home = os.path.join(data, attached.memory_data) if attached.memory_data else data
-            sides = self.memory_sides(home)
-            attached.check(fingerprint(pairs.src, pairs.tgt), fingerprint(*sides))
-            starts, ids = attached.select_all(self.cfg.memory_k, str(self.cfg.memory_select), self.cfg.memory_min_score)
-            if len(ids) and ids.max() >= len(sides[0]):
-                raise SegError(f"{path} names pairs that {home} does not have: run seg-attach again.")
-            memory = self.pair_memory(starts, ids, *sides)
-            signature = attached.signature
+        source = open_for_split(data, split, self.wanted, may_search)
+        sentences = [pairs.src[index].numpy() for index in range(len(pairs))]
+        retrieved = self.example_pairs(sentences, source.retrieve(sentences))
+        per_sentence = float(retrieved.counts.mean()) if len(retrieved.counts) else 0.0
         logger.info(
-            "memory: K=%s, select=%s, %s | %s: %.2f pairs a sentence, %d sentences without",
+            "memory: K=%s, select=%s, %s | %s: %.2f pairs per sentence, %d sentences without",
             self.cfg.memory_k,
             self.cfg.memory_select,
-            signature,
+            source.signature,
             split,
-            memory.counts.mean() if len(memory.counts) else 0,
-            (memory.counts == 0).sum(),
+            per_sentence,
+            (retrieved.counts == 0).sum(),
         )
-        return memory
+        return retrieved
 
-    def memory_sides(self, home: str) -> tuple:
-        """Source and target of the training set in `home`, opened once."""
-        if home not in self.sides:
-            langs = self.cfg.source_lang, self.cfg.target_lang
-            shards = shard_prefixes(home, "train", *langs)
-            dictionaries = self.src_dict, self.tgt_dict
-            self.sides[home] = tuple(load_side(shards, *side) for side in zip(langs, dictionaries, strict=True))
-        return self.sides[home]
-
-    def pair_memory(self, starts: np.ndarray, ids: np.ndarray, source, target) -> PairMemory:
-        """The pairs `ids` of a memory with these two sides, without those that are too long for the model."""
-        fits = (np.stack([source.sizes, target.sizes])[:, ids] <= np.array([self.max_positions()]).T).all(0)
+    def example_pairs(self, sentences: Sequence, found: RankedPairs) -> ExamplePairs:
+        """Return what was found for sentences, without the pairs that are too long for the model."""
+        assert found.table is not None
+        lengths = np.stack([side.lengths[found.ids] for side in (found.table.source, found.table.target)])
+        fits = (lengths + 1 <= np.array([self.max_positions()]).T).all(0)
         if not fits.all():
             logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
-        symbols = self.tgt_dict.pad(), self.tgt_dict.eos()
-        return PairMemory(*keep(starts, ids, fits), source, target, *symbols, cached=bool(self.cfg.memory_cache))
-
-    def live_arguments(self) -> tuple:
-        cfg = self.cfg
-        data = utils.split_paths(cfg.data)[0]
-        selection = cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score
-        memories = cfg.memory, str(cfg.memory_exact) == "ignore"
-        return data, cfg.source_lang, cfg.target_lang, *selection, *memories
-
-    def live_signature(self) -> str:
-        return f"live:{self.cfg.memory}|exact:{self.cfg.memory_exact}"
+        exact = exact_targets(sentences, found, self.wanted)
+        return ExamplePairs(found.keep(fits), exact, cached=bool(self.cfg.memory_cache))
 
     @cached_property
-    def live(self) -> LiveRetrieval:
+    def live(self) -> PairSource:
         """Retrieval with the task's options; opened with the first sentence that is typed."""
-        logger.info("memory: K=%s, select=%s, %s", self.cfg.memory_k, self.cfg.memory_select, self.live_signature())
-        return LiveRetrieval(*self.live_arguments())
+        source = open_live(self.data_bin(), self.wanted)
+        logger.info("memory: K=%s, select=%s, %s", self.cfg.memory_k, self.cfg.memory_select, source.signature)
+        return source
 
+    @hook
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> SegDataset:
-        """Typed sentences, a buffer at a time, with pairs retrieved now."""
-        memory = None
-        if self.cfg.memory_k > 0:
-            found = self.live.retrieve(src_tokens)
-            memory = self.pair_memory(found.starts, found.ids, self.live.source, self.live.target)
-            self.exact = self.exact_matches(src_tokens, found, self.live.pairs)
-            # fairseq-interactive hands on a sentence's symbols and nothing else: inference_step finds the rest here
-            rows = {tuple(tokens.tolist()): memory.row(index) for index, tokens in enumerate(src_tokens)}
-            self.typed = memory, rows
+        """Return typed sentences, a buffer at a time, with pairs retrieved now."""
+        dataset = self.sentence_dataset(src_tokens, self.live if self.cfg.memory_k > 0 else None, constraints)
+        # fairseq-interactive hands on a sentence's symbols and nothing else: inference_step finds the rest here
+        self.typed = dataset
+        return dataset
+
+    def sentence_dataset(
+        self, sentences: Sequence[Tensor], source: PairSource | None, constraints=None, first: int = 0
+    ) -> SegDataset:
+        """Return sentences (token ids with eos) with the pairs that a source gives them, or without any."""
+        retrieved = None
+        if source is not None:
+            symbols = [sentence.numpy() for sentence in sentences]
+            retrieved = self.example_pairs(symbols, source.retrieve(symbols, first))
         return SegDataset(
-            src_tokens,
-            src_lengths,
+            sentences,
+            [len(sentence) for sentence in sentences],
             self.source_dictionary,
             tgt_dict=self.target_dictionary,
             left_pad_source=False,
             constraints=constraints,
-            memory=memory,
+            retrieved=retrieved,
         )
 
-    def exact_matches(self, sentences: Sequence, found: Retrieved, pairs: RetrievedPairs) -> dict[Symbols, Tensor]:
-        """The targets to return as they are: of the sentences (with eos) whose best pair has the very source.
-
-        An unknown symbol could stand for anything: no pair that has one is returned.
-        """
-        if str(self.cfg.memory_exact) != "copy":
-            return {}
-        exact = {}
-        for sentence, first, end in zip(sentences, found.starts[:-1], found.starts[1:], strict=True):
-            if first < end and found.scores[first] == 1:
-                source, target = (side[found.ids[first]] for side in (pairs.source, pairs.target))
-                symbols = tuple(source.tolist())
-                if symbols == tuple(sentence.tolist()) and self.tgt_dict.unk() not in (*symbols, *target.tolist()):
-                    exact[symbols] = target
-        return exact
-
-    def with_typed_memory(self, sample: dict) -> dict:
-        """The sample with the memory that was retrieved for its typed sentences."""
-        memory, rows = self.typed
-        collated = memory.collate([rows[symbols] for symbols in source_symbols(sample)])
-        if collated is None:
+    def with_typed_pairs(self, sample: dict) -> dict:
+        """Return the sample of typed sentences with the pairs that were retrieved for them."""
+        typed = self.typed
+        if typed is None or typed.retrieved is None:
             return sample
-        device = sample["net_input"]["src_tokens"].device
-        collated = utils.apply_to_sample(lambda tensor: tensor.to(device), collated)
-        return {**sample, "net_input": {**sample["net_input"], "memory": collated}}
+        rows = {tuple(typed.src[index].tolist()): index for index in range(len(typed))}
+        indices = [rows[symbols] for symbols in source_symbols(sample)]
+        exact = [typed.retrieved.exact[index] for index in indices]
+        pairs = typed.retrieved.collate([typed.retrieved.row(index) for index in indices])
+        if pairs is not None:
+            device = sample["net_input"]["src_tokens"].device
+            pairs = utils.apply_to_sample(lambda tensor: tensor.to(device), pairs)
+            sample = {**sample, "net_input": {**sample["net_input"], "pairs": pairs}}
+        return {**sample, "exact": exact}
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """Training leaves out what is too long; every other sentence is translated, however long it is."""
@@ -325,16 +298,18 @@ class SegTranslationTask(TranslationTask):
 
     # ----------------------------------------------------------------- steps
 
+    @hook
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        memory = sample["net_input"].get("memory")
-        if self.cfg.memory_sample_k and memory is not None:
+        pairs = sample["net_input"].get("pairs")
+        if self.cfg.memory_sample_k and pairs is not None:
             # Drawn here and not in the data loader: its workers live on and never learn of a new epoch.
             k = random.Random(f"{self.cfg.seed} {update_num}").randint(0, self.cfg.memory_k)
-            sample = {**sample, "net_input": {**sample["net_input"], "memory": limit(memory, k)}}
+            sample = {**sample, "net_input": {**sample["net_input"], "pairs": limit(pairs, k)}}
         result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         refuse_nan(result[0], sample)
         return result
 
+    @hook
     def valid_step(self, sample, model, criterion):
         if sample["target"] is None:
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
@@ -342,24 +317,24 @@ class SegTranslationTask(TranslationTask):
         refuse_nan(result[0], sample)
         return result
 
+    @hook
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """fairseq's search, or what a memory holds for the very sentence where --memory-exact copy asks for that."""
-        if not self.exact:
-            return self.search(generator, models, sample, prefix_tokens, constraints)
-        targets = [self.exact.get(symbols) for symbols in source_symbols(sample)]
-        hypotheses = [[] if target is None else [as_hypothesis(target)] for target in targets]
+        """Return fairseq's hypotheses, or an exact match's target where --memory-exact copy asks for that."""
+        if "id" not in sample:  # fairseq-interactive's; every other sample has its pairs already
+            sample = self.with_typed_pairs(sample)
+        exact = sample.get("exact") or [None] * len(sample["net_input"]["src_tokens"])
+        hypotheses = [[] if target is None else [as_hypothesis(as_tokens(target))] for target in exact]
         if not all(hypotheses):
             searched = self.search(generator, models, sample, prefix_tokens, constraints)
-            hypotheses = [exact or beam for exact, beam in zip(hypotheses, searched, strict=True)]
+            hypotheses = [known or beam for known, beam in zip(hypotheses, searched, strict=True)]
         return hypotheses
 
     def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
-        """fairseq's finished hypotheses, with the memory of typed sentences and in the form that its options need."""
-        if self.typed is not None and "memory" not in sample["net_input"]:
-            sample = self.with_typed_memory(sample)
-        cache, memory = self.open_cache(models), sample["net_input"].get("memory")
-        if cache is not None and memory is not None:
-            sample = {**sample, "net_input": {**sample["net_input"], "memory": cache.write(memory)}}
+        """Return fairseq's finished hypotheses in the form that its options need."""
+        cache, pairs = self.open_cache(models), sample["net_input"].get("pairs")
+        if cache is not None and pairs is not None:
+            net_input = {name: value for name, value in sample["net_input"].items() if name != "pairs"}
+            sample = {**sample, "net_input": {**net_input, "slots": cache.write(pairs)}}
         # Without "id": fairseq's diverse beam search takes it for a row of the batch.
         anonymous = {k: v for k, v in sample.items() if k != "id"}
         try:

@@ -1,4 +1,4 @@
-"""From retrieved ids to memory rows: which pairs each example gets, and how a batch of them is laid out."""
+"""From retrieved ids to rows of tokens: which pairs each example gets, and how a batch of them is laid out."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,15 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-from ..cache.address import pair_address
-from ..retrieval.sequences import UNKNOWN
+from fairseq_seg.cache.address import pair_address
+from fairseq_seg.corpus.dictionary import EOS, PAD, UNKNOWN
+from fairseq_seg.corpus.pairs import PairTable, RankedPairs
 
-Memory = dict[str, Tensor | list]
+PairBatch = dict[str, Tensor | list]
 
 
 def prefix_max(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The running maximum within each row of a ragged array; values (P,), starts (N + 1,) -> (P,)."""
+    """Return the running maximum within each row of a ragged array; values (P,), starts (N + 1,) -> (P,)."""
     running = values.copy()
     lengths = np.diff(starts)
     for rank in range(1, lengths.max(initial=0)):
@@ -23,26 +24,27 @@ def prefix_max(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return running
 
 
-class PairMemory:
-    """The retrieved pairs of every example of a split, looked up in the binarized memory by id.
+class ExamplePairs:
+    """The retrieved pairs of every example of a dataset.
 
     Args:
-        starts, ids: ragged rows of pair ids in rank order, (N + 1,) and (P,).
-        source, target: the memory's two sides, fairseq datasets of token ids.
-        pad, eos: symbols shared by the two dictionaries.
+        ranked: the pairs of each example in rank order, with their table.
+        exact: per example the target (without eos) to return instead of a translation, or None.
         cached: batches say where a cache keeps their pairs, too.
     """
 
-    def __init__(self, starts: np.ndarray, ids: np.ndarray, source, target, pad: int, eos: int, cached: bool = False):
-        self.starts, self.ids, self.cached = starts, ids, cached
-        self.source, self.target = source, target
-        self.pad, self.eos = pad, eos
-        self.counts = np.diff(starts)
-        sizes = np.maximum(np.asarray(source.sizes)[ids], np.asarray(target.sizes)[ids]) if len(ids) else ids
-        self.longest = prefix_max(sizes, starts)
+    def __init__(self, ranked: RankedPairs, exact: Sequence[np.ndarray | None] | None = None, cached: bool = False):
+        assert ranked.table is not None
+        self.table: PairTable = ranked.table
+        self.ranked, self.cached = ranked, cached
+        self.starts, self.ids = ranked.starts, ranked.ids
+        self.exact = exact if exact is not None else [None] * len(ranked)
+        self.counts = ranked.counts
+        lengths = np.maximum(self.table.source.lengths[self.ids], self.table.target.lengths[self.ids])
+        self.longest = prefix_max(lengths + 1, self.starts)
 
     def row(self, index: int) -> np.ndarray:
-        """The pair ids of an example, best first."""
+        """Return the pairs of an example, best first, as numbers in the table."""
         start = self.starts[index]
         return self.ids[start : start + self.counts[index]]
 
@@ -63,15 +65,15 @@ class PairMemory:
             lost |= over
             self.counts[indices[over]] -= 1
 
-    def collate(self, rows: Sequence[Sequence[int]]) -> Memory | None:
-        """Lay the memories of a batch out, each distinct pair once, whoever shares it; None where there is no slot.
+    def collate(self, rows: Sequence[Sequence[int]]) -> PairBatch | None:
+        """Lay the pairs of a batch out, each distinct pair once, whoever shares it; None without any pair.
 
         Returns:
             The distinct pairs, lowest rank first: src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'),
             tokens (P, T'), lengths (P,). For each sentence its slots in rank order: slots (B, S), pair * T' + step,
             those of unknown symbols left out, -1 where it has no more; ranks (B, S), the rank of each slot's pair. For
             each k from 1, in plain numbers: how many pairs the first k ranks have, and how many slots a sentence has of
-            them at most. For a cache, in plain numbers again: addresses, one a distinct pair, and places, for each
+            them at most. For a cache, in plain numbers again: addresses, one per distinct pair, and places, for each
             sentence which of the distinct pairs are its own.
         """
         place: dict[int, int] = {}
@@ -83,9 +85,10 @@ class PairMemory:
             pairs_of_ranks.append(len(place))
         if not place:
             return None
-        sources = [self.source[pair] for pair in place]
-        targets = [self.target[pair] for pair in place]
-        tokens = data_utils.collate_tokens(targets, self.pad)
+        sources, targets = (
+            [as_tokens(side[pair]) for pair in place] for side in (self.table.source, self.table.target)
+        )
+        tokens = data_utils.collate_tokens(targets, PAD)
         width = tokens.size(1)
         # A symbol that the dictionary does not know is no slot: nobody could read what would be copied from it.
         known = [np.flatnonzero(target.numpy() != UNKNOWN) for target in targets]
@@ -93,17 +96,15 @@ class PairMemory:
         none = np.zeros(0, dtype=np.int64)
         slots = [np.concatenate([none, *(pair * width + known[pair] for pair in row)]) for row in places]
         ranks = [np.repeat(np.arange(len(row)), [len(known[pair]) for pair in row]) for row in places]
-        if not any(map(len, slots)):
-            return None
         slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
         for_cache = {}
         if self.cached:
             addresses = [pair_address(*(side.numpy() for side in pair)) for pair in zip(sources, targets, strict=True)]
             for_cache = {"addresses": addresses, "places": places}
         return {
-            "src_tokens": data_utils.collate_tokens(sources, self.pad),
+            "src_tokens": data_utils.collate_tokens(sources, PAD),
             "src_lengths": torch.tensor([len(source) for source in sources]),
-            "prev_output_tokens": data_utils.collate_tokens(targets, self.pad, self.eos, move_eos_to_beginning=True),
+            "prev_output_tokens": data_utils.collate_tokens(targets, PAD, EOS, move_eos_to_beginning=True),
             "tokens": tokens,
             "lengths": torch.tensor([len(target) for target in targets]),
             "slots": data_utils.collate_tokens([torch.from_numpy(row) for row in slots], -1),
@@ -113,16 +114,21 @@ class PairMemory:
         }
 
 
-def limit(memory: Memory, k: int) -> Memory | None:
-    """The same batch with at most k pairs a sentence, as if it had been collated so; no sync with the device."""
-    pairs, slots = memory["sizes"][min(k, len(memory["sizes"])) - 1] if k else (0, 0)
+def as_tokens(symbols: np.ndarray) -> Tensor:
+    """Return a row of symbols, which has no eos, as fairseq's datasets have it."""
+    return torch.from_numpy(np.append(symbols, EOS).astype(np.int64))
+
+
+def limit(batch: PairBatch, k: int) -> PairBatch | None:
+    """Return the batch with at most k pairs per sentence, as if it had been collated so; no sync with the device."""
+    pairs, slots = batch["sizes"][min(k, len(batch["sizes"])) - 1] if k else (0, 0)
     if slots == 0:
         return None
-    ranks = memory["ranks"][:, :slots]
+    ranks = batch["ranks"][:, :slots]
     by_pair = ("src_tokens", "src_lengths", "prev_output_tokens", "tokens", "lengths")
     return {
-        **{name: memory[name][:pairs] for name in by_pair},
-        "slots": memory["slots"][:, :slots].masked_fill(ranks >= k, -1),
+        **{name: batch[name][:pairs] for name in by_pair},
+        "slots": batch["slots"][:, :slots].masked_fill(ranks >= k, -1),
         "ranks": ranks,
-        "sizes": memory["sizes"][:k],
+        "sizes": batch["sizes"][:k],
     }

@@ -21,14 +21,14 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from .data.seg_dataset import SegDataset
-from .data.subwords import detect_subword
-from .modules.fusion import target_log_prob
+from fairseq_seg.corpus.subwords import detect_subword
+from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.modules.fusion import target_log_prob
 
 if TYPE_CHECKING:
-    from .data.live import LiveRetrieval, Retrieved
-    from .models.seg_gru import SegGRUModel
-    from .tasks.seg_translation import SegTranslationTask
+    from fairseq_seg.models.seg_gru import SegGRUModel
+    from fairseq_seg.source.live import LiveRetrieval, Retrieved
+    from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
 
 @dataclass

@@ -13,7 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .explain import Explanation, Token
+    from fairseq_seg.explain.records import Explanation, Token
 
 LEVELS = 10
 LEGEND = {

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_seg.data.pair_memory import limit, prefix_max
+from fairseq_seg.data.example_pairs import limit, prefix_max
 from tests.literal import EOS
-from tests.tiny import PAD, make_memory, random_pairs
+from tests.tiny import PAD, make_pairs, random_pairs
 
 PAIRS = [([4, 5, EOS], [6, EOS]), ([4, EOS], [7, 8, 9, EOS]), ([5, 6, 7, 8, EOS], [10, 4, EOS])]
 
 
 def test_each_distinct_pair_stands_once():
-    memory = make_memory(PAIRS, [[1, 0], [], [2, 1]])
+    memory = make_pairs(PAIRS, [[1, 0], [], [2, 1]])
     batch = memory.collate([memory.row(index) for index in range(3)])
     # Lowest rank first: pairs 1 and 2 are the best of a sentence, pair 0 is a second choice.
     assert batch["tokens"].tolist() == [[7, 8, 9, EOS], [10, 4, EOS, PAD], [6, EOS, PAD, PAD]]
@@ -23,7 +23,7 @@ def test_each_distinct_pair_stands_once():
 
 
 def test_slots_point_at_the_symbols_of_a_sentences_own_pairs():
-    memory = make_memory(PAIRS, [[1, 0], [], [2, 1]])
+    memory = make_pairs(PAIRS, [[1, 0], [], [2, 1]])
     batch = memory.collate([memory.row(index) for index in range(3)])
     slots, ranks = batch["slots"], batch["ranks"]
     symbols = batch["tokens"].flatten()[slots.clamp(min=0)].masked_fill(slots < 0, PAD)
@@ -34,7 +34,7 @@ def test_slots_point_at_the_symbols_of_a_sentences_own_pairs():
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_a_limited_batch_is_what_fewer_pairs_would_have_given(k):
     rows = [[1, 0], [], [2, 1]]
-    memory = make_memory(PAIRS, rows)
+    memory = make_pairs(PAIRS, rows)
     limited = limit(memory.collate(rows), k)
     expected = memory.collate([row[:k] for row in rows])
     assert limited["sizes"] == expected["sizes"]
@@ -46,21 +46,13 @@ def test_a_limited_batch_is_what_fewer_pairs_would_have_given(k):
 
 
 def test_no_pair_no_memory():
-    memory = make_memory(PAIRS, [[], []])
+    memory = make_pairs(PAIRS, [[], []])
     assert memory.collate([memory.row(0), memory.row(1)]) is None
-    assert limit(make_memory(PAIRS, [[0]]).collate([[0]]), 0) is None
-
-
-def test_pairs_of_unknown_symbols_are_no_memory():
-    unknown = ([4, 5, EOS], [3, 3])
-    assert make_memory([unknown], [[0]]).collate([[0]]) is None
-    both = make_memory([unknown, PAIRS[0]], [[0, 1]]).collate([[0, 1]])
-    assert limit(both, 1) is None
-    assert limit(both, 2)["slots"].tolist() == both["slots"].tolist() == [[2, 3]]
+    assert limit(make_pairs(PAIRS, [[0]]).collate([[0]]), 0) is None
 
 
 def test_an_example_without_memory_counts_alone():
-    memory = make_memory(PAIRS, [[], []])
+    memory = make_pairs(PAIRS, [[], []])
     assert memory.num_tokens(np.arange(2), np.array([5, 7])).tolist() == [5, 7]
 
 
@@ -70,7 +62,7 @@ def test_running_maximum_restarts_with_each_row():
 
 
 def test_an_example_counts_with_its_memory():
-    memory = make_memory(PAIRS, [[1, 0], [], [2], [1, 2]])
+    memory = make_pairs(PAIRS, [[1, 0], [], [2], [1, 2]])
     # (1 + pairs) x longest row: 3 x 4, 1 x 6, 2 x 8 (the example itself is longest), 3 x 5
     assert memory.num_tokens(np.arange(4), np.array([2, 6, 8, 3])).tolist() == [12, 6, 16, 15]
 
@@ -80,7 +72,7 @@ def test_fit_drops_last_pairs_only_where_it_must(max_tokens):
     pairs = random_pairs(1, 30, longest=9)
     rng = np.random.default_rng(1)
     rows = [rng.permutation(30)[: rng.integers(5)].tolist() for _ in range(50)]
-    own, memory, everyone = rng.integers(2, 12, size=50), make_memory(pairs, rows), np.arange(50)
+    own, memory, everyone = rng.integers(2, 12, size=50), make_pairs(pairs, rows), np.arange(50)
     lost = memory.fit(everyone, own, max_tokens)
     sizes = memory.num_tokens(everyone, own)
     shorter = 0

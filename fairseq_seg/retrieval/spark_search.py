@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 
 import numpy as np
 
-from fairseq_seg.data.databin import DataBin
-from fairseq_seg.data.search import index_folder, open_retriever
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
+from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.lucene import Hits
 from fairseq_seg.retrieval.retriever import Retriever
-from fairseq_seg.retrieval.settings import SearchSettings
+from fairseq_seg.retrieval.search import Chunk, index_folder, open_retriever
 from fairseq_seg.retrieval.shards import Shard, ShardedIndex, join
-from fairseq_seg.retrieval.spark import Cluster, Place
+from fairseq_seg.retrieval.spark import Cluster, SharedFolder
 
 # Chunks of a partition at most: with 500 sentences each, some twenty seconds of work, thousands of times what it costs
 # Spark to hand a task out.
@@ -25,25 +26,29 @@ LARGEST_PARTITION = 10
 
 
 @cache
-def open_copy(place: Place, languages: tuple, settings: SearchSettings, exclusion: str, memory_print: str) -> Retriever:
-    """Opens a copy of the memory on an executor, once a process; refuses one of other pairs."""
-    home = DataBin(place.here(), *languages)
-    retriever, found = open_retriever(home, settings, exclusion, may_build=False)
-    if found != memory_print:
+def open_copy(
+    folder: SharedFolder, languages: tuple, settings: SearchSettings, exclusion: str, fingerprint: str
+) -> Retriever:
+    """Open a copy of the training set on an executor, once per process; refuse one of other pairs."""
+    home = DataBin(folder.here(), *languages)
+    retriever = open_retriever(home, settings, exclusion, may_build=False)
+    if home.fingerprint(TRAIN) != fingerprint:
         raise SegError(f"{home.folder} holds other pairs than the memory of this run; copy the data-bin there again.")
     return retriever
 
 
-def search_partition(copy_of: tuple, chunks: Sequence[tuple]) -> list[list[tuple]]:
-    """On an executor: what `Retriever.search_and_cover` gives for each chunk; ``copy_of`` is what `open_copy` takes."""
+def search_partition(copy_of: tuple, chunks: Sequence[Chunk]) -> list[RankedPairs]:
+    """On an executor: what `Retriever.search` gives for each chunk; ``copy_of`` is what `open_copy` takes."""
     retriever = open_copy(*copy_of)
-    return [retriever.search_and_cover(*chunk) for chunk in chunks]
+    return [retriever.search(*chunk) for chunk in chunks]
 
 
 @cache
-def open_shard(place: Place, index: str, identity: tuple, number: int, count: int, k1: float, b: float) -> Shard:
+def open_shard(
+    folder: SharedFolder, index: str, identity: tuple, number: int, count: int, k1: float, b: float
+) -> Shard:
     """Opens a shard of the index on an executor, once a process."""
-    return Shard(place.here() / index, dict(identity), number, count, k1, b)
+    return Shard(folder.here() / index, dict(identity), number, count, k1, b)
 
 
 def search_shard(shard: tuple, texts: Sequence[str], count: int) -> list[list[Hits]]:
@@ -54,11 +59,11 @@ def search_shard(shard: tuple, texts: Sequence[str], count: int) -> list[list[Hi
 class ClusterIndex:
     """All shards of an index, each searched in a task of its own on a cluster."""
 
-    def __init__(self, cluster: Cluster, place: Place, index: ShardedIndex, settings: SearchSettings):
+    def __init__(self, cluster: Cluster, folder: SharedFolder, index: ShardedIndex, settings: SearchSettings):
         identity = tuple(sorted(index.identity.items()))
         self._cluster = cluster
         self._shards = [
-            (place, index.folder.name, identity, number, index.count, settings.k1, settings.b)
+            (folder, index.folder.name, identity, number, index.count, settings.k1, settings.b)
             for number in range(index.count)
         ]
         self.signature = index.signature
@@ -75,36 +80,36 @@ def cluster_search(
     home: DataBin,
     settings: SearchSettings,
     exclusion: str,
-    memory_print: str,
     partitions: int | None,
     shared: str | None,
-) -> Callable[[int, Iterable[tuple]], Iterator[list[tuple]]]:
+) -> Callable[[int, Iterable[Chunk]], Iterator[RankedPairs]]:
     """Returns a search on the cluster: call it with the number of chunks and the chunks, and it yields their results.
 
-    A chunk is (queries, keys to exclude) of `Retriever.search_and_cover`; results come in the order of the chunks. They
+    A chunk is (queries, keys to exclude) of `Retriever.search`; results come in the order of the chunks. They
     are handed out in so many ``partitions``. Executors take the data-bin and its index from the path ``shared``, or
     from a copy that is sent to each. Where the index is in shards, a task is a partition and a shard; what the shards
     find is put together and ranked here.
     """
     in_shards = isinstance(retriever.engine, ShardedIndex)
     if shared:
-        place = Place(shared, shipped=False)
+        folder = SharedFolder(shared, shipped=False)
     else:
-        place = cluster.ship("memory", needed_files(home, index_alone=in_shards))
-    copy_of = (place, (home.source_lang, home.target_lang), settings, exclusion, memory_print)
+        folder = cluster.ship("memory", needed_files(home, index_alone=in_shards))
+    copy_of = (folder, (home.source_lang, home.target_lang), settings, exclusion, home.fingerprint(TRAIN))
     ranking = copy(retriever)
     if in_shards:
-        ranking.engine = ClusterIndex(cluster, place, retriever.engine, settings)
+        ranking.engine = ClusterIndex(cluster, folder, retriever.engine, settings)
 
-    def search_group(group: list[tuple]) -> list[list[tuple]]:
+    def search_group(group: list[Chunk]) -> list[RankedPairs]:
         if not in_shards:
             return cluster.run(search_partition, [(copy_of, group)])[0]
         queries, keys = zip(*group, strict=True)
         exclude = None if keys[0] is None else np.concatenate(keys)
-        found = iter(ranking.search_and_cover([query for chunk in queries for query in chunk], exclude))
-        return [list(islice(found, len(chunk))) for chunk in queries]
+        found = ranking.search([query for chunk in queries for query in chunk], exclude)
+        ends = list(accumulate(map(len, queries), initial=0))
+        return [found.rows(slice(start, end)) for start, end in pairwise(ends)]
 
-    def search(count: int, chunks: Iterable[tuple]) -> Iterator[list[tuple]]:
+    def search(count: int, chunks: Iterable[Chunk]) -> Iterator[RankedPairs]:
         wanted = partitions or max(2 * cluster.cores, -(-count // LARGEST_PARTITION))
         for results in cluster.map(search_group, groups(chunks, -(-count // wanted))):
             yield from results
@@ -112,7 +117,7 @@ def cluster_search(
     return search
 
 
-def groups(chunks: Iterable[tuple], size: int) -> Iterator[list[tuple]]:
+def groups(chunks: Iterable[Chunk], size: int) -> Iterator[list[Chunk]]:
     """Takes ``size`` chunks together, the last ones as many as are left."""
     remaining = iter(chunks)
     while group := list(islice(remaining, size)):

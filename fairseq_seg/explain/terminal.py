@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .explain import Explanation, Token
+    from fairseq_seg.explain.records import Explanation, Token
 
 # The xterm colours of the gate's five steps, from none to strong, each with a text colour that can be read on it.
 SHADES = ["", "48;5;195;38;5;16", "48;5;153;38;5;16", "48;5;111;38;5;16", "48;5;26;38;5;231"]

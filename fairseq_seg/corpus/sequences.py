@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
-# fairseq's Dictionary fixes the first four symbols: bos 0, pad 1, eos 2, unk 3.
-EOS = 2
-UNKNOWN = 3
+from fairseq_seg.corpus.dictionary import EOS, SPECIAL, UNKNOWN
+
 # Rows that are worked on at once.
 ROW_BLOCK = 4096
 
-MMAP_MAGIC = b"MMIDIDX\x00\x00"
-MMAP_DTYPES = {
+MMAP_MAGIC, OLDER_MAGIC = b"MMIDIDX\x00", b"TNTIDX\x00\x00"
+DTYPES = {
     1: np.uint8,
     2: np.int8,
     3: np.int16,
@@ -52,24 +52,48 @@ class Sequences:
         return cls(flat, np.cumsum(lengths) - lengths, lengths)
 
     @classmethod
-    def from_mmap(cls, prefix: str | Path) -> Sequences:
-        """Maps ``prefix.bin`` as ``fairseq-preprocess`` writes it by default (``--dataset-impl mmap``).
+    def from_index(cls, prefix: str | Path) -> Sequences:
+        """Read what ``fairseq-preprocess`` wrote to ``prefix.idx`` and ``prefix.bin``.
 
-        Read here with numpy alone: importing fairseq and torch would cost every command five seconds.
+        Read here with numpy alone: importing fairseq and torch would cost every command five seconds. Its default
+        format (``--dataset-impl mmap``) is mapped, its older one (lazy, cached) is copied.
         """
         with open(f"{prefix}.idx", "rb") as index:
-            if index.read(len(MMAP_MAGIC)) != MMAP_MAGIC:
-                raise ValueError(f"{prefix}.idx is not of fairseq's mmap format")
-            _version, code, count = struct.unpack("<QBQ", index.read(17))
-            lengths = np.fromfile(index, dtype=np.int32, count=count)
-            starts = np.fromfile(index, dtype=np.int64, count=count)
-        dtype = np.dtype(MMAP_DTYPES[code])
+            magic = index.read(8)
+            try:
+                if magic == MMAP_MAGIC:
+                    _, _version, code, count = struct.unpack("<BQBQ", index.read(18))
+                    lengths = np.fromfile(index, dtype=np.int32, count=count)
+                    starts = np.fromfile(index, dtype=np.int64, count=count)
+                elif magic == OLDER_MAGIC:
+                    _version, code, _, count, numbers = struct.unpack("<QQQQQ", index.read(40))
+                    np.fromfile(index, dtype=np.int64, count=count + 1)
+                    ends = np.fromfile(index, dtype=np.int64, count=count + 1)
+                    lengths, starts = np.fromfile(index, dtype=np.int64, count=numbers), ends[:-1]
+                else:
+                    raise ValueError(
+                        f"{prefix}.idx is not of a format of fairseq's that can be read here (mmap, cached)"
+                    )
+                dtype = np.dtype(DTYPES[code])
+            except (struct.error, KeyError):
+                raise ValueError(f"{prefix}.idx is cut off or damaged") from None
+        if magic == MMAP_MAGIC:
+            starts = starts // dtype.itemsize
         data = Path(f"{prefix}.bin")
         if len(starts) != count or data.stat().st_size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize:
             raise ValueError(f"{prefix}.bin or .idx is cut off")
         # An empty file cannot be mapped.
         flat = np.memmap(data, dtype=dtype, mode="r") if data.stat().st_size else np.zeros(0, dtype=dtype)
-        return cls(flat, starts // dtype.itemsize, lengths)
+        if magic == OLDER_MAGIC:
+            flat = flat - np.asarray(1, dtype)  # its ids count from one
+        return cls(flat, starts, lengths)
+
+    @classmethod
+    def from_text(cls, path: str | Path, symbols: Sequence[str]) -> Sequences:
+        """Read a text of symbols (``--dataset-impl raw``), which are ids of a dictionary's ``symbols``."""
+        ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
+        with open(path, encoding="utf-8") as lines:  # cut into lines as fairseq does it
+            return cls.from_rows([ids.get(word, UNKNOWN) for word in line.split()] for line in lines)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -119,3 +143,15 @@ def mix(values: np.ndarray, seed: int) -> np.ndarray:
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
+
+
+def fingerprint(source: Sequences, target: Sequences) -> str:
+    """Identify a parallel corpus by its symbols, 16 hexadecimal digits; a final eos does not count."""
+    digest = blake2b(digest_size=8)
+    for side in (source, target):
+        for rows in blocks(len(side)):
+            digest.update(side.lengths[rows].astype("<u4").tobytes())
+            digest.update(side.symbols(rows).astype("<u4").tobytes())
+        # Closes the side, so that rows cannot move from one side to the other unseen.
+        digest.update(f"|{len(side)}|".encode())
+    return digest.hexdigest()

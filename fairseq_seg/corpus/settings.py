@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class SearchSettings(NamedTuple):
@@ -13,3 +14,8 @@ class SearchSettings(NamedTuple):
     k1: float = 2.0
     b: float = 1.0
     candidates: int = 100
+
+    @classmethod
+    def recorded(cls, values: Mapping[str, Any]) -> SearchSettings:
+        """Take the settings from a mapping that may hold more, or fewer."""
+        return cls(**{name: values[name] for name in cls._fields if name in values})

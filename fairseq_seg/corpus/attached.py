@@ -1,0 +1,134 @@
+"""The attached file: for each example of a split, its ranked pairs. Read by mapping, written whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_seg.corpus.pairs import RankedPairs
+from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.errors import SegError
+from fairseq_seg.files import write_whole
+
+MAGIC = b"SEGMEM1\n"
+# The arrays behind the header: row starts, and for all pairs in rank order ids, scores and covering.
+COLUMNS = ("<i8", "<i4", "<f4", "u1")
+
+
+class AttachedError(SegError):
+    """Says in one sentence why an attached file cannot be used and what to do about it."""
+
+
+def attached_path(data_bin: str | Path, split: str, source_lang: str, target_lang: str) -> Path:
+    """Name the attached file of a split.
+
+    The second part of the name is always the language pair as the data-bin's own files spell it, because fairseq infers
+    the languages from any file there; for the other direction of the same data-bin a third part is added.
+    """
+    folder = Path(data_bin)
+    other = f"{split}.{target_lang}-{source_lang}"
+    if any((folder / f"{other}.{source_lang}{ending}").exists() for ending in ("", ".idx")):
+        return folder / f"{other}.reversed.memory"
+    return folder / f"{split}.{source_lang}-{target_lang}.memory"
+
+
+class AttachedPairs:
+    """The ranked pairs of every example of a split, mapped from disk (9 bytes per pair).
+
+    The file holds a JSON header of one line and then four arrays: row starts (N+1,) int64, and for all P pairs in rank
+    order their ids (P,) int32, scores (P,) float32 and covering (P,) uint8, 1 where Alg. 1 selects the pair.
+    """
+
+    def __init__(self, header: dict, ranked: RankedPairs):
+        self.signature: str = header["signature"]
+        self.kept: int = header["kept"]
+        self.memory_fingerprint: str = header["memory_fingerprint"]
+        self.split_fingerprint: str = header["split_fingerprint"]
+        self.memory_data: str | None = header["memory_data"]
+        self.settings: dict = header["settings"]
+        self.ranked = ranked
+
+    @classmethod
+    def load(cls, prefix: str | Path) -> AttachedPairs:
+        """Map an attached file (``data-bin/train.en-fr.memory``, see `attached_path`)."""
+        path = Path(prefix)
+        try:
+            with open(path, "rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    raise AttachedError(f"{path} is not an attached memory; make it again with seg-attach.")
+                header = json.loads(file.readline())
+                offset = file.tell()
+        except FileNotFoundError:
+            raise AttachedError(f"{path} does not exist; run seg-attach on the data-bin first.") from None
+        except (OSError, ValueError) as error:
+            raise AttachedError(f"{path} cannot be read ({error}); make it again with seg-attach.") from None
+        rows, pairs = header["rows"], header["pairs"]
+        if path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
+            raise AttachedError(f"{path} is cut off; make it again with seg-attach.")
+        arrays = []
+        for dtype, length in zip(COLUMNS, (rows + 1, pairs, pairs, pairs), strict=True):
+            # An empty array cannot be mapped.
+            mapped = np.memmap(path, dtype, "r", offset, (length,)) if length else np.zeros(0, dtype)
+            arrays.append(mapped)
+            offset += mapped.nbytes
+        return cls(header, RankedPairs(*arrays))
+
+    @property
+    def fingerprint(self) -> str:
+        """Identify the pairs of all examples, 16 hexadecimal digits."""
+        digest = blake2b(self.memory_fingerprint.encode(), digest_size=8)
+        for column in (self.ranked.starts, self.ranked.ids, self.ranked.scores, self.ranked.covering):
+            digest.update(np.ascontiguousarray(column))
+        return digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.ranked)
+
+    def select(self, selection: Selection) -> RankedPairs:
+        """Return what a selection gives each example; more pairs than were kept are refused."""
+        if selection.mode == "topk" and selection.k > self.kept:
+            raise AttachedError(
+                f"{selection.k} pairs are asked for but {self.kept} were kept; run seg-attach again with "
+                f"--keep {selection.k}."
+            )
+        return self.ranked.select(selection)
+
+    def check(self, split_fingerprint: str, memory_fingerprint: str) -> None:
+        """Refuse data that the file was not made from."""
+        for name, made_from, given in (
+            ("this split", self.split_fingerprint, split_fingerprint),
+            ("the memory's pairs", self.memory_fingerprint, memory_fingerprint),
+        ):
+            if made_from != given:
+                raise AttachedError(
+                    f"The attached memory was made from other data than {name} (fingerprint {made_from}, "
+                    f"here {given}); run seg-attach again."
+                )
+
+
+def write_attached(path: Path, header: dict, parts: Iterable[RankedPairs]) -> None:
+    """Write an attached file from parts of its rows in order, beside its place first and then renamed.
+
+    ``header`` holds signature, kept, memory_fingerprint, split_fingerprint, memory_data and settings.
+    """
+    counts: list[np.ndarray] = [np.zeros(1, dtype=np.int64)]
+    columns: list[list[bytes]] = [[], [], []]
+    for part in parts:
+        counts.append(part.counts)
+        arrays = part.ids, part.scores, part.covering
+        for pieces, array, dtype in zip(columns, arrays, COLUMNS[1:], strict=True):
+            pieces.append(array.astype(dtype).tobytes())
+    starts = np.cumsum(np.concatenate(counts)).astype(COLUMNS[0])
+    header = header | {"rows": len(starts) - 1, "pairs": int(starts[-1])}
+    with write_whole(path) as file:
+        line = json.dumps(header, sort_keys=True).encode()
+        # Spaces up to a multiple of eight keep the mapped arrays aligned.
+        file.write(MAGIC + line + b" " * (-(len(line) + 1) % 8) + b"\n")
+        file.write(starts.tobytes())
+        for pieces in columns:
+            for piece in pieces:
+                file.write(piece)

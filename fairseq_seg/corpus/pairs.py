@@ -1,0 +1,124 @@
+"""Ranked pairs of many sentences as ragged rows, and the table of pairs that their ids point into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.subwords import Spelling
+
+# What the training set is called among memories.
+TRAIN = "train"
+
+# The pairs of one sentence in rank order: ids (P,), fuzzy scores (P,), and whether Alg. 1 picks them (P,), bool.
+Row = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass
+class PairTable:
+    """Pairs by number: the symbols of both sides for the model; id, origin and text for people.
+
+    Without `ids`, `origins` and `texts`, it is a training set: a pair's row is its id, its symbols spell its text.
+    """
+
+    source: Sequences
+    target: Sequences
+    spellings: tuple[Spelling, Spelling]
+    place: str = ""  # where the training set is, if not beside the sentences
+    ids: Sequence[int] | None = None
+    origins: Sequence[str] | None = None
+    texts: Sequence[tuple[str, str] | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def id(self, pair: int) -> int:
+        """Return a pair's id in the memory that it comes from; of the training set, its row."""
+        return int(pair) if self.ids is None else self.ids[pair]
+
+    def origin(self, pair: int) -> str:
+        """Say where a pair comes from: a memory and the id there, then the file and unit it was imported from."""
+        if self.origins is not None:
+            return self.origins[pair]
+        return f"{TRAIN}:{pair}" + (f" ({self.place})" if self.place else "")
+
+    def text(self, pair: int) -> tuple[str, str]:
+        """Return source and target as people read them."""
+        if self.texts is not None and (texts := self.texts[pair]) is not None:
+            return texts
+        source, target = self.spellings
+        return source.text(self.source[pair]), target.text(self.target[pair])
+
+
+@dataclass(frozen=True)
+class RankedPairs:
+    """The pairs of N sentences as ragged rows, best first; ids point into `table`, if there is one."""
+
+    starts: np.ndarray  # (N + 1,)
+    ids: np.ndarray  # (P,)
+    scores: np.ndarray  # (P,) fuzzy scores, less their memory's penalty
+    covering: np.ndarray  # (P,) bool or uint8, where Alg. 1 picks the pair
+    table: PairTable | None = None
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Row], table: PairTable | None = None) -> RankedPairs:
+        """Join the rows of sentences."""
+        rows = list(rows)
+        ids, scores, covering = (
+            np.concatenate([np.zeros(0, dtype), *(row[column] for row in rows)])
+            for column, dtype in enumerate((np.int32, np.float32, bool))
+        )
+        return cls(np.cumsum([0, *(len(row[0]) for row in rows)]), ids, scores, covering, table)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, index: int) -> Row:
+        span = slice(self.starts[index], self.starts[index + 1])
+        return self.ids[span], self.scores[span], self.covering[span].astype(bool)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self[index] for index in range(len(self)))
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many pairs each sentence has, (N,)."""
+        return np.diff(self.starts)
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """The rank of each pair in its row, from 0, (P,)."""
+        return np.arange(len(self.ids)) - np.repeat(self.starts[:-1], self.counts)
+
+    def rows(self, wanted: slice) -> RankedPairs:
+        """Return the pairs of some consecutive sentences."""
+        start, stop, _ = wanted.indices(len(self))
+        starts = self.starts[start : stop + 1]
+        span = slice(starts[0], starts[-1])
+        parts = self.ids[span], self.scores[span], self.covering[span]
+        return RankedPairs(starts - starts[0], *parts, self.table)
+
+    def keep(self, wanted: np.ndarray) -> RankedPairs:
+        """Drop all pairs but the wanted ones, (P,) bool."""
+        before = np.concatenate([[0], np.cumsum(wanted)])
+        columns = {name: np.asarray(getattr(self, name))[wanted] for name in ("ids", "scores", "covering")}
+        return replace(self, starts=before[self.starts], **columns)
+
+    def select(self, selection: Selection) -> RankedPairs:
+        """Keep what a selection gives each sentence.
+
+        Pairs below the minimum score are left out; as the ranking is by score, that gives what a selection among the
+        rest would give.
+        """
+        if selection.mode == "topk":
+            wanted = self.ranks < selection.k
+        elif selection.mode == "adaptive":
+            wanted = np.asarray(self.covering, dtype=bool)
+        else:
+            raise ValueError(f"selection '{selection.mode}' is unknown; choose topk or adaptive")
+        # The scores are float32: compare in float32, so that a score of exactly 0.7 passes a limit of 0.7.
+        return self.keep(wanted & (self.scores >= np.float32(selection.min_score)))

@@ -1,0 +1,39 @@
+"""From ranked candidates to the pairs that a sentence gets: the ranking, top-K, and the greedy coverage of Alg. 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Selection(NamedTuple):
+    """Which of a sentence's ranked pairs it gets."""
+
+    k: int = 2  # how many, in mode topk
+    mode: str = "topk"  # or adaptive: those that Alg. 1 picks, however many
+    min_score: float = 0.0  # below it, a pair is left out
+
+
+def rank(ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return the order of the candidates: higher scores first, lower ids first among equal scores."""
+    return np.lexsort((ids, -scores))
+
+
+def greedy_coverage(query: str, candidates: Sequence[str]) -> np.ndarray:
+    """Mark the candidates that Alg. 1 selects, shape (C,), bool.
+
+    The candidates come in rank order. A candidate is selected when it raises the share of the query's symbols (repeats
+    counted) that occur in a selected source. That share rises exactly when the candidate holds a symbol of the query
+    that no selected source holds, so the set of uncovered symbols is all that has to be kept.
+    """
+    uncovered = set(query)
+    selected = np.zeros(len(candidates), dtype=bool)
+    for position, candidate in enumerate(candidates):
+        if not uncovered:
+            break
+        if not uncovered.isdisjoint(candidate):
+            selected[position] = True
+            uncovered.difference_update(candidate)
+    return selected

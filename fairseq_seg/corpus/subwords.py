@@ -1,0 +1,130 @@
+"""Subwords: cutting text into symbols, and putting symbols together again.
+
+Three kinds are known by their marks: sentencepiece's (▁ begins a word), subword-nmt's (@@ continues one), and none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_seg.corpus.dictionary import EOS, SPECIAL, UNKNOWN
+from fairseq_seg.errors import SegError
+
+KINDS = ("sentencepiece", "@@", "none")
+WORD_START = "\u2581"  # ▁, sentencepiece's visible space, at the head of every piece that starts a word
+CONTINUED = "@@"
+
+
+def detect_subword(dictionary: Iterable[str]) -> str:
+    """Tell from a dictionary how its text was cut into symbols."""
+    dictionary = list(dictionary)
+    if any(symbol.startswith(WORD_START) for symbol in dictionary):
+        return "sentencepiece"
+    return CONTINUED if any(symbol.endswith(CONTINUED) for symbol in dictionary) else "none"
+
+
+def join_subwords(text: str, kind: str) -> str:
+    """Turn a sentence of symbols, separated by blanks, into readable text."""
+    if kind == "sentencepiece":
+        return text.replace(" ", "").replace(WORD_START, " ").strip()
+    return f"{text} ".replace(f"{CONTINUED} ", "").strip() if kind == CONTINUED else text
+
+
+def has_subwords(lines: Iterable[str], kind: str) -> bool:
+    """Tell whether lines still hold the marks of subwords."""
+    mark = {"sentencepiece": WORD_START, CONTINUED: CONTINUED}.get(kind)
+    return mark is not None and any(mark in line for line in lines)
+
+
+class Spelling:
+    """The words that the symbols of a dictionary spell.
+
+    Args:
+        symbols: all symbols in the order of their ids, the special ones first (a fairseq Dictionary's `symbols`).
+        kind: one of `KINDS`; detected from the symbols by default.
+    """
+
+    def __init__(self, symbols: Sequence[str], kind: str | None = None):
+        self.symbols = symbols
+        self.kind = kind or detect_subword(symbols[len(SPECIAL) :])
+
+    def read(self, ids: Iterable[int]) -> list[str]:
+        """Return the symbols of a sentence of ids, without eos."""
+        return [self.symbols[id] for id in map(int, ids) if id != EOS]
+
+    def text(self, ids: Iterable[int]) -> str:
+        """Return a sentence of ids as readable text."""
+        return join_subwords(" ".join(self.read(ids)), self.kind)
+
+    def words(self, symbols: list[str]) -> list[tuple[str, list[int]]]:
+        """Return each word of a sentence with the positions of its symbols."""
+        words: list[list[int]] = []
+        for position, symbol in enumerate(symbols):
+            if position and not self._begins(symbols[position - 1], symbol):
+                words[-1].append(position)
+            else:
+                words.append([position])
+        spelled = [(join_subwords(" ".join(symbols[place] for place in word), self.kind), word) for word in words]
+        return [(text, word) for text, word in spelled if text]  # a lone ▁ spells nothing
+
+    def _begins(self, before: str, symbol: str) -> bool:
+        """Tell whether a symbol begins a word, given the one before it."""
+        if self.kind == "sentencepiece":
+            return symbol.startswith(WORD_START)
+        return self.kind == "none" or not before.endswith(CONTINUED)
+
+    def boundaries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tell of each id (V,) whether it begins a word, and whether the next symbol continues its word."""
+        special = np.arange(len(self.symbols)) <= UNKNOWN
+        begins = np.array([self._begins("", symbol) for symbol in self.symbols], dtype=bool) | special
+        continued = np.array([not self._begins(symbol, WORD_START) for symbol in self.symbols], dtype=bool)
+        return begins, continued & ~special
+
+
+class SubwordModel:
+    """A sentencepiece model."""
+
+    def __init__(self, path: Path):
+        import sentencepiece
+
+        try:
+            self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        except (OSError, RuntimeError):
+            raise SegError(
+                f"{path} is missing or is not a sentencepiece model: make one with `seg-subword train`."
+            ) from None
+
+    def cut(self, text: str) -> list[str]:
+        """Cut text into symbols; white space of any kind and length counts as one blank."""
+        pieces = self._pieces.encode(" ".join(text.split()), out_type=str)
+        # Joined and split again, because an unknown character's piece may hold white space, where fairseq splits.
+        return " ".join(pieces).split()
+
+    def pieces(self) -> list[str]:
+        """List all pieces in the order of their ids."""
+        return [self._pieces.id_to_piece(number) for number in range(self._pieces.get_piece_size())]
+
+
+class SymbolEncoder:
+    """Turns text into ids of symbols, exactly as `seg-subword encode` and fairseq do."""
+
+    def __init__(self, symbols: Sequence[str], model: SubwordModel | None):
+        """Take the dictionary's symbols and a subword model; without one, blanks separate the symbols of a text."""
+        # A text cannot say "end of sentence": what looks like a special symbol is an unknown word.
+        self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
+        self._model = model
+
+    def encode(self, text: str) -> np.ndarray:
+        """Return the ids of a text's symbols (int32), without eos; symbols that the dictionary lacks are unk."""
+        words = text.split() if self._model is None else self._model.cut(text)
+        return np.array([self._ids.get(word, UNKNOWN) for word in words], dtype=np.int32)
+
+    def known_share(self) -> float:
+        """Return the share of the subword model's pieces that the dictionary has, 1.0 without a model."""
+        if self._model is None:
+            return 1.0
+        pieces = self._model.pieces()
+        return sum(piece in self._ids for piece in pieces) / len(pieces)

@@ -1,0 +1,86 @@
+"""Retrieval at translation time: pairs for sentences that no attached file knows, or from memories of one's own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.pairs import TRAIN, RankedPairs, Row
+from fairseq_seg.corpus.selection import greedy_coverage
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.retrieval.unit import make_unit
+from fairseq_seg.source.memories import Match, OwnMemory, Searchable, TrainingSet, as_table, parse_memories
+from fairseq_seg.source.pair_source import Wanted, is_exact, live_signature
+
+logger = logging.getLogger(__name__)
+
+
+class Live:
+    """Searches memories of one's own and the training set.
+
+    The pairs of all memories stand in one ranking by their score, lowered by their memory's penalty; of equal scores
+    the memory named first comes first. A pair that two memories hold counts once.
+    """
+
+    def __init__(self, data: DataBin, wanted: Wanted, settings: SearchSettings):
+        self.signature = live_signature(wanted)
+        self._data, self._wanted = data, wanted
+        self._unit = make_unit(settings.score_unit, data.spellings[0])
+        self._candidates = settings.candidates
+        self._memories: list[tuple[Searchable, float]] = []
+        for name, penalty in parse_memories(wanted.memories):
+            memory = TrainingSet(data, settings) if name == TRAIN else OwnMemory(name, settings, self._unit)
+            self._memories.append((memory, penalty))
+
+    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+        """Return the pairs of sentences from the memories as they are now; the table holds these pairs alone."""
+        began = time.perf_counter()
+        queries = list(Sequences.from_rows(sentences))
+        found = zip(*(memory.search(queries) for memory, _ in self._memories), strict=True)
+        numbers: dict[tuple[bytes, bytes, str], int] = {}
+        pairs: list[Match] = []
+        rows: list[Row] = []
+        for query, proposals in zip(queries, found, strict=True):
+            matches, scores = self._rank(query, proposals)
+            ids = []
+            for match in matches:
+                key = match.source.tobytes(), match.target.tobytes(), match.origin
+                if key not in numbers:
+                    numbers[key] = len(pairs)
+                    pairs.append(match)
+                ids.append(numbers[key])
+            rows.append((np.array(ids, dtype=np.int64), scores, np.ones(len(ids), dtype=bool)))
+        logger.info("retrieval: %d sentences in %.3f seconds", len(rows), time.perf_counter() - began)
+        return RankedPairs.from_rows(rows, as_table(pairs, self._data))
+
+    def _rank(self, query: np.ndarray, proposals: Sequence[list[Match]]) -> tuple[list[Match], np.ndarray]:
+        """Merge what the memories propose for a sentence, and select; return pairs and scores (P,), best first."""
+        ranked = sorted(
+            (np.float32(penalty) - match.score, order, match.id, match)
+            for order, ((_, penalty), matches) in enumerate(zip(self._memories, proposals, strict=True))
+            for match in matches
+            if not (self._wanted.exact == "ignore" and is_exact(query, match.source))
+        )
+        distinct: dict[tuple[bytes, bytes], tuple[float, Match]] = {}
+        for distance, _, _, match in ranked:
+            distinct.setdefault((match.source.tobytes(), match.target.tobytes()), (-distance, match))
+        best = list(distinct.values())[: self._candidates]
+        matches = [match for _, match in best]
+        scores = np.array([score for score, _ in best], dtype=np.float32)
+        covering = np.zeros(len(best), dtype=bool)
+        selection = self._wanted.selection
+        if selection.mode == "adaptive":  # Alg. 1, once per sentence, over the pairs of all memories
+            characters = [self._unit.characters(match.source) for match in matches]
+            covering = greedy_coverage(self._unit.characters(query), characters)
+        chosen = RankedPairs.from_rows([(np.arange(len(best)), scores, covering)]).select(selection)
+        return [matches[place] for place in chosen.ids], chosen.scores
+
+    def close(self) -> None:
+        """Close the memories."""
+        for memory, _ in self._memories:
+            memory.close()

@@ -1,0 +1,176 @@
+"""The memories that `--memory` names: the training set, and memories of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.dictionary import dictionary_fingerprint
+from fairseq_seg.corpus.pairs import TRAIN, PairTable
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.errors import SegError
+from fairseq_seg.files import file_fingerprint
+from fairseq_seg.retrieval.search import open_retriever
+from fairseq_seg.retrieval.unit import Symbols, Words
+from fairseq_seg.store.entry import Entry
+from fairseq_seg.store.index import MemorySearch
+from fairseq_seg.store.store import TranslationMemory
+
+
+class Match(NamedTuple):
+    """A pair that a memory proposes; symbols are int32, without eos."""
+
+    score: float
+    id: int
+    source: np.ndarray
+    target: np.ndarray
+    origin: str
+    texts: tuple[str, str] | None  # None: to be spelled from the symbols
+
+
+class Searchable(Protocol):
+    """A memory that can be searched: the training set, or one of the user's own."""
+
+    def search(self, queries: Sequence[np.ndarray]) -> list[list[Match]]:
+        """Return the best pairs of each query (token ids without eos), best first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+class TrainingSet:
+    """The training set of a data-bin as a memory."""
+
+    def __init__(self, home: DataBin, settings: SearchSettings):
+        self._retriever = open_retriever(home, settings)
+        self._table = home.table()
+
+    def search(self, queries: Sequence[np.ndarray]) -> list[list[Match]]:
+        """Return the best pairs of each query."""
+        found = self._retriever.search(queries, cover=False)
+        return [[self._match(*pair) for pair in zip(ids, scores, strict=True)] for ids, scores, _ in found]
+
+    def _match(self, row: int, score: float) -> Match:
+        table = self._table
+        source, target = (side[row].astype(np.int32) for side in (table.source, table.target))
+        return Match(score, int(row), source, target, table.origin(row), None)
+
+    def close(self) -> None:
+        """Do nothing: the index is mapped, and its files may be removed at any time."""
+
+
+class OwnMemory:
+    """A memory that seg-memory made; it may grow while it is searched."""
+
+    def __init__(self, path: str, settings: SearchSettings, score_unit: Symbols | Words):
+        self._search = MemorySearch(path, settings, score_unit)
+        self._name = Path(path).name
+        self._count = settings.candidates
+
+    def search(self, queries: Sequence[np.ndarray]) -> list[list[Match]]:
+        """Return the best pairs of each query, from the memory as it is now."""
+        rows = self._search.search(queries, self._count)
+        return [[self._match(*found) for found in row] for row in rows]
+
+    def _match(self, entry: Entry, score: float) -> Match:
+        sides = entry.source_symbols, entry.target_symbols
+        return Match(score, entry.id, *sides, entry_origin(self._name, entry), (entry.source, entry.target))
+
+    def close(self) -> None:
+        """Close the database and its index."""
+        self._search.close()
+
+
+def entry_origin(name: str, entry: Entry) -> str:
+    """Say where an entry comes from: its memory and id, then the file and unit it was imported from."""
+    place = ", ".join(filter(None, (entry.origin, entry.unit and f"unit {entry.unit}")))
+    return f"{name}:{entry.id}" + (f" ({place})" if place else "")
+
+
+def every_pair(home: DataBin, names: str) -> list[PairTable]:
+    """Return all pairs of the memories that `parse_memories` reads in `names`, one table per memory."""
+    tables = []
+    for name, _ in parse_memories(names):
+        if name == TRAIN:
+            tables.append(home.table())
+            continue
+        with TranslationMemory(name, read_only=True) as memory:
+            entries = list(memory.entries())
+        matches = [
+            Match(1.0, e.id, e.source_symbols, e.target_symbols, entry_origin(Path(name).name, e), (e.source, e.target))
+            for e in entries
+        ]
+        tables.append(as_table(matches, home))
+    return tables
+
+
+def as_table(matches: Sequence[Match], home: DataBin) -> PairTable:
+    """Return proposed pairs as a table, numbered in their order."""
+    return PairTable(
+        Sequences.from_rows(match.source for match in matches),
+        Sequences.from_rows(match.target for match in matches),
+        home.spellings,
+        ids=[match.id for match in matches],
+        origins=[match.origin for match in matches],
+        texts=[match.texts for match in matches],
+    )
+
+
+def parse_memories(names: str) -> list[tuple[str, float]]:
+    """Read ``client.mem,domain.mem:0.05,train``: memories, each with the penalty that its scores are lowered by."""
+    memories = []
+    for part in names.split(","):
+        name, colon, penalty = part.strip().rpartition(":")
+        try:
+            memory = (name, float(penalty)) if colon else (penalty, 0.0)
+        except ValueError:  # a colon of the name
+            memory = (part.strip(), 0.0)
+        if not memory[0] or not 0 <= memory[1] <= 1:
+            raise SegError(
+                f"--memory {names}: '{part}' is not a memory; write its path, and after a colon a penalty from 0 to 1."
+            )
+        memories.append(memory)
+    return memories
+
+
+def check_memories(names: str, langs: tuple[str, str], dictionaries: tuple[Sequence[str], Sequence[str]]) -> None:
+    """Refuse memories of another language pair or of other symbols than those of the model, before any work is done.
+
+    ``dictionaries`` are the model's symbols, source and target, in the order of their ids.
+    """
+    first: TranslationMemory | None = None
+    for name, _ in parse_memories(names):
+        if name == TRAIN:
+            continue
+        with TranslationMemory(name, read_only=True) as memory:
+            if (memory.source_lang, memory.target_lang) != langs:
+                raise SegError(
+                    f"{name} is a memory of {memory.source_lang}-{memory.target_lang}, and the model translates "
+                    f"{'-'.join(langs)}: name a memory of these languages."
+                )
+            memory.check_symbols(*map(dictionary_fingerprint, dictionaries))
+            first = memory if first is None else first
+            if memory.subword_fingerprints != first.subword_fingerprints:
+                raise SegError(
+                    f"{name} was made with another subword model than {first.path}: make it again with the model's "
+                    "(seg-memory create), and import its export."
+                )
+
+
+def check_subwords(names: str, subword_model: str | Path) -> None:
+    """Refuse memories whose source was cut by another sentencepiece model than that of typed sentences."""
+    for name, _ in parse_memories(names):
+        if name != TRAIN:
+            with TranslationMemory(name, read_only=True) as memory:
+                if memory.subword_fingerprints[0] not in ("", file_fingerprint(Path(subword_model))):
+                    raise SegError(
+                        f"{name} was made with another subword model than {subword_model}: make it again with this one "
+                        "(seg-memory create), and import its export."
+                    )

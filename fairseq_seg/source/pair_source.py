@@ -1,0 +1,153 @@
+"""The owner of the question where a sentence's pairs come from: attached beforehand, or searched for now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Protocol
+
+import numpy as np
+
+from fairseq_seg.corpus.attached import AttachedError, AttachedPairs
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.dictionary import EOS, UNKNOWN
+from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
+from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.errors import SegError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which pairs sentences are to get: the options --memory-k, --memory-select, --memory-min-score, --memory ..."""
+
+    selection: Selection = Selection()
+    memories: str = TRAIN
+    exact: str = "model"  # with a pair of the same source: model decides, copy its target, ignore the pair
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether an attached file can answer: from the training set, without a say about exact matches."""
+        return self.memories == TRAIN and self.exact == "model"
+
+
+class PairSource(Protocol):
+    """Gives sentences their pairs."""
+
+    signature: str
+
+    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+        """Return the pairs of sentences of token ids, with or without eos, and the table that their ids point into.
+
+        `first` is the place of the first sentence in its split, which matters for pairs attached to a split.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+class Attached:
+    """The pairs that seg-attach stored for a split."""
+
+    def __init__(self, data: DataBin, split: str, selection: Selection):
+        path = data.attached_path(split)
+        attached = AttachedPairs.load(path)
+        place = attached.memory_data or ""
+        home = DataBin(data.folder / place, data.source_lang, data.target_lang) if place else data
+        attached.check(data.fingerprint(split), home.fingerprint(TRAIN))
+        selected = attached.select(selection)
+        if len(selected.ids) and selected.ids.max() >= len(home.pair(TRAIN)[0]):
+            raise SegError(f"{path} names pairs that {home.folder} does not have: run seg-attach again.")
+        self.attached, self.signature = attached, attached.signature
+        self._ranked = RankedPairs(selected.starts, selected.ids, selected.scores, selected.covering, home.table(place))
+
+    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+        """Return the pairs of consecutive sentences of the split."""
+        return self._ranked.rows(slice(first, first + len(sentences)))
+
+    def close(self) -> None:
+        """Do nothing: the file is mapped."""
+
+
+class Apart:
+    """A search now, with the Java machine in a process of its own.
+
+    For a split that data-loader workers will read: they are forked, and a process with Java inside should not be.
+    """
+
+    def __init__(self, data: DataBin, wanted: Wanted):
+        self._arguments = (data.folder, data.source_lang, data.target_lang), wanted
+        self.signature = live_signature(wanted)
+
+    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+        """Return the pairs of sentences."""
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(_retrieve, list(sentences), *self._arguments).result()
+
+    def close(self) -> None:
+        """Do nothing: the process ends with each search."""
+
+
+def _retrieve(sentences: list[np.ndarray], home: tuple, wanted: Wanted) -> RankedPairs:
+    return open_live(DataBin(*home), wanted).retrieve(sentences)
+
+
+def open_live(data: DataBin, wanted: Wanted) -> PairSource:
+    """Open a search with the settings that seg-attach used on the training set, or the usual ones."""
+    from fairseq_seg.source.live import Live
+
+    try:
+        settings = SearchSettings.recorded(AttachedPairs.load(data.attached_path(TRAIN)).settings)
+    except AttachedError:  # never attached
+        settings = SearchSettings()
+    return Live(data, wanted, settings)
+
+
+def open_for_split(data: DataBin, split: str, wanted: Wanted, may_search: bool) -> PairSource:
+    """Open what gives the sentences of a split their pairs: what seg-attach stored, else a search if allowed."""
+    if not wanted.is_plain and not may_search:
+        raise SegError("--memory and --memory-exact are for translation: to train, attach a memory with seg-attach.")
+    path = data.attached_path(split)
+    if wanted.is_plain and (path.exists() or not may_search):
+        return Attached(data, split, wanted.selection)
+    if wanted.is_plain:
+        logger.info("%s does not exist: retrieving now, which seg-attach would do once for all", path)
+    return Apart(data, wanted)
+
+
+def live_signature(wanted: Wanted) -> str:
+    """Describe a search in one line."""
+    return f"live:{wanted.memories}|exact:{wanted.exact}"
+
+
+def is_exact(query: np.ndarray, source: np.ndarray) -> bool:
+    """Tell whether two sentences without eos are the same; with an unknown symbol nobody knows, and they are not."""
+    return np.array_equal(query, source) and UNKNOWN not in query
+
+
+def exact_targets(sentences: Sequence[np.ndarray], found: RankedPairs, wanted: Wanted) -> list[np.ndarray | None]:
+    """Return, per sentence, the target of a best pair with the same source, if `wanted` asks for copies of it.
+
+    An unknown symbol could stand for anything: a pair that has one is never returned.
+    """
+    targets: list[np.ndarray | None] = [None] * len(sentences)
+    if wanted.exact == "copy" and found.table is not None:
+        for place, (sentence, (ids, scores, _)) in enumerate(zip(sentences, found, strict=True)):
+            if len(ids) and scores[0] == 1:
+                source, target = found.table.source[ids[0]], found.table.target[ids[0]]
+                if is_exact(without_eos(sentence), source) and UNKNOWN not in target:
+                    targets[place] = target
+    return targets
+
+
+def without_eos(sentence: np.ndarray) -> np.ndarray:
+    """Return a sentence of token ids without its final eos, if it has one."""
+    sentence = np.asarray(sentence)
+    return sentence[:-1] if len(sentence) and sentence[-1] == EOS else sentence

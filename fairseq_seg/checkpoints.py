@@ -4,11 +4,24 @@ torch >= 2.6 unpickles a checkpoint only if every class in it is on a list. A fa
 harmless ones besides tensors; exactly these are listed here.
 """
 
+from __future__ import annotations
+
 import argparse
 import codecs
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+
+from fairseq_seg.errors import SegError
+
+if TYPE_CHECKING:
+    from fairseq_seg.tasks.seg_translation import SegTranslationTask
+
+# What torch raises for a file that is cut short or is something else.
+DAMAGED = (pickle.UnpicklingError, EOFError, RuntimeError, LookupError)
 
 
 def allow_fairseq_checkpoints() -> None:
@@ -25,3 +38,40 @@ def allow_fairseq_checkpoints() -> None:
             *(type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_)),
         ]
     )
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """Load the contents of a fairseq checkpoint to the CPU."""
+    allow_fairseq_checkpoints()
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except DAMAGED:
+        state = None
+    if not isinstance(state, dict) or "model" not in state:
+        raise SegError(f"{path} is not a fairseq checkpoint, or it was cut short.")
+    return state
+
+
+def load_model(path: str | Path, task: SegTranslationTask, cfg) -> tuple[Any, Any]:
+    """Load a model that has a memory, ready to translate, and the configuration that it was trained with.
+
+    Args:
+        cfg: fairseq's whole configuration, which says about device and number type.
+    """
+    from fairseq import checkpoint_utils
+
+    allow_fairseq_checkpoints()
+    try:
+        [model], saved = checkpoint_utils.load_model_ensemble([str(path)], task=task)
+    except OSError:
+        raise SegError(f"The checkpoint {path} does not exist or cannot be read.") from None
+    except DAMAGED:
+        raise SegError(f"{path} is not a checkpoint of a fairseq model, or it was cut short.") from None
+    if not hasattr(model.decoder, "fusion"):
+        raise SegError(f"{path} is not a model of this plugin: it has no memory.")
+    if cfg.common.fp16:
+        model.half()
+    if torch.cuda.is_available() and not cfg.common.cpu:
+        model.cuda()
+    model.prepare_for_inference_(cfg)
+    return model.eval(), saved

@@ -1,12 +1,11 @@
 """seg-average: average the parameters of checkpoints of one training run; the wheel of fairseq has no such command."""
 
 import argparse
-import pickle
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
+from fairseq_seg.errors import SegError, command
 from fairseq_seg.files import write_whole
 
 EPOCH_CHECKPOINT = re.compile(r"checkpoint(\d+)\.pt")
@@ -17,24 +16,8 @@ def last_checkpoints(folder: Path, pattern: re.Pattern[str], count: int) -> list
     """Return the `count` latest checkpoints of `folder` by the number in their name, oldest first."""
     found = [(int(match[1]), path) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))]
     if not 0 < count <= len(found):
-        raise ValueError(f"{folder} holds {len(found)} such checkpoints, so the last {count} cannot be averaged.")
+        raise SegError(f"{folder} holds {len(found)} such checkpoints, so the last {count} cannot be averaged.")
     return [path for _, path in sorted(found)[-count:]]
-
-
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Load a fairseq checkpoint to the CPU, with torch's protection against foreign code left on."""
-    import torch
-
-    from fairseq_seg.checkpoints import allow_fairseq_checkpoints
-
-    allow_fairseq_checkpoints()
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError):
-        state = None
-    if not isinstance(state, dict) or "model" not in state:
-        raise ValueError(f"{path} is no fairseq checkpoint, or it was cut short.")
-    return state
 
 
 def average(inputs: list[Path]) -> dict[str, Any]:
@@ -45,12 +28,14 @@ def average(inputs: list[Path]) -> dict[str, Any]:
     """
     from tqdm import tqdm
 
+    from fairseq_seg.checkpoints import load_state
+
     total: dict[str, Any] = {}
     for path in tqdm(inputs, desc="averaging", unit=" checkpoints"):
-        state = load_checkpoint(path)
+        state = load_state(path)
         shapes = {name: value.shape for name, value in state["model"].items()}
         if total and shapes != {name: value.shape for name, value in total.items()}:
-            raise ValueError(f"{path} has other parameters than {inputs[0]}; average checkpoints of one training run.")
+            raise SegError(f"{path} has other parameters than {inputs[0]}; average checkpoints of one training run.")
         for name, value in state["model"].items():
             total[name] = value.double() + total.get(name, 0)
     for name, value in state["model"].items():
@@ -84,7 +69,7 @@ def choose_inputs(options: argparse.Namespace) -> list[Path]:
     ):
         if count is not None:
             if len(options.inputs) != 1:
-                raise ValueError("--num-epoch-checkpoints and --num-update-checkpoints take one folder as --inputs.")
+                raise SegError("--num-epoch-checkpoints and --num-update-checkpoints take one folder as --inputs.")
             return last_checkpoints(options.inputs[0], pattern, count)
     return options.inputs
 
@@ -98,15 +83,11 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
         torch.save(state, stream)
 
 
+@command("seg-average")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
-    try:
-        save_whole(average(choose_inputs(options)), options.output)
-    except OSError as error:
-        sys.exit(f"seg-average: {error.filename}: {error.strerror}.")
-    except ValueError as error:
-        sys.exit(f"seg-average: {error}")
+    save_whole(average(choose_inputs(options)), options.output)
 
 
 if __name__ == "__main__":

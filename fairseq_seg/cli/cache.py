@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import pickle
 import sys
 import warnings
 from collections.abc import Iterator
@@ -31,7 +30,8 @@ def get_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's own options; fairseq's parser takes the rest."""
     parser = argparse.ArgumentParser(
         prog="seg-cache",
-        usage="seg-cache DATA-BIN --path CHECKPOINT --memory-cache PATH [option ...]\n       seg-cache --stats PATH",
+        usage="seg-cache MODEL --memory-cache PATH [option ...]\n"
+        "       seg-cache DATA-BIN --path CHECKPOINT --memory-cache PATH [option ...]\n       seg-cache --stats PATH",
         description="Make what a model needs of the pairs of a memory, for --memory-cache of fairseq-generate and "
         "fairseq-interactive. Stopped, it goes on where it was.",
         epilog="All other options are those of fairseq-interactive with --task seg_translation: -s, -t, --memory (the "
@@ -39,8 +39,10 @@ def get_parser() -> argparse.ArgumentParser:
         "--max-tokens (of a batch), --fp16, --cpu ...",
         allow_abbrev=False,
     )
-    parser.add_argument("data", nargs="?", metavar="DATA-BIN", help="the data folder, with the dictionaries")
-    parser.add_argument("--path", metavar="CHECKPOINT", help="the model that will translate")
+    parser.add_argument("data", nargs="?", metavar="MODEL", help="a model folder, or a data-bin with --path")
+    parser.add_argument(
+        "--path", metavar="CHECKPOINT", help="the model that will translate; default: that of the folder"
+    )
     parser.add_argument("--pairs", type=int, metavar="N", help="only the first N pairs")
     parser.add_argument("--stats", metavar="PATH", help="tell what a cache holds, and do nothing else")
     return parser
@@ -66,34 +68,18 @@ def describe(folder: Path) -> str:
 
 def set_up(options: argparse.Namespace, rest: list[str]) -> tuple[FairseqConfig, SegTranslationTask, FrozenMemory]:
     """Read fairseq's options, load the model and open its cache."""
-    import torch
-    from fairseq import checkpoint_utils, tasks
-    from fairseq import options as fairseq_options
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from fairseq import tasks
 
-    from fairseq_seg.models.seg_gru import SegGRUModel
+    from fairseq_seg.checkpoints import load_model
+    from fairseq_seg.corpus.model_folder import ModelFolder
+    from fairseq_seg.translator import configure
 
-    parser = fairseq_options.get_interactive_generation_parser("seg_translation")
-    parser.prog, parser.usage = "seg-cache", get_parser().usage
-    arguments = [options.data, *rest, "--path", options.checkpoint]
-    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, arguments))
+    path = options.path or ModelFolder.load(options.data).checkpoint_path
+    cfg = configure([options.data, *rest, "--path", str(path)])
     if not cfg.task.memory_cache or cfg.task.memory_k == 0:
         raise SegError("Name the folder to fill with --memory-cache PATH, and leave out --memory-k 0.")
     task = tasks.setup_task(cfg.task)
-    try:
-        [model], _ = checkpoint_utils.load_model_ensemble([options.checkpoint], task=task)
-    except OSError:
-        raise SegError(f"The checkpoint {options.checkpoint} does not exist or cannot be read.") from None
-    except (RuntimeError, EOFError, LookupError, pickle.UnpicklingError):
-        raise SegError(f"{options.checkpoint} is no checkpoint of a fairseq model, or it was cut short.") from None
-    if not isinstance(model, SegGRUModel):
-        raise SegError(f"{options.checkpoint} is no seg_gru model: it has no memory to keep.")
-    if cfg.common.fp16:
-        model.half()
-    if torch.cuda.is_available() and not cfg.common.cpu:
-        model.cuda()
-    model.prepare_for_inference_(cfg)
-    model.eval()
+    model, _ = load_model(path, task, cfg)
     return cfg, task, task.open_cache([model])
 
 
@@ -202,8 +188,8 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     if options.stats:
         print(describe(Path(options.stats)))
-    elif options.data is None or options.path is None:
-        parser.error("DATA-BIN and --path CHECKPOINT are required")
+    elif options.data is None:
+        parser.error("MODEL, or DATA-BIN and --path CHECKPOINT, are required")
     else:
         warnings.filterwarnings("ignore", category=UserWarning)  # of hydra, about how fairseq calls it
         fill(options, rest)

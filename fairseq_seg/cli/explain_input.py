@@ -3,135 +3,100 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
-from fairseq_seg.corpus.attached import AttachedPairs
+from fairseq_seg.corpus.dictionary import UNKNOWN
+from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
-from fairseq_seg.explain.trace import Spelling
-from fairseq_seg.source.live import Retrieved
-from fairseq_seg.tasks.seg_translation import SegTranslationTask
+from fairseq_seg.files import read_lines, read_text_file
+from fairseq_seg.source.pair_source import PairSource, Stored, open_for_split
+
+if TYPE_CHECKING:
+    from fairseq_seg.translator import Session
 
 
 class Sentence(NamedTuple):
     """A sentence to explain and what is known of it."""
 
-    tokens: Tensor  # ids with eos
+    symbols: np.ndarray  # token ids, without eos
     text: str
     reference: str | None = None
-    translation: Tensor | None = None  # ids with eos
-
-
-class AttachedPairs:
-    """The pairs that seg-attach put beside a split, with the face of live retrieval."""
-
-    def __init__(self, task: SegTranslationTask, path: Path):
-        cfg = task.cfg
-        self.attached = AttachedPairs.load(path)
-        self.home = self.attached.memory_data or ""
-        self.source, self.target = task.memory_sides(os.path.join(cfg.data, self.home) if self.home else cfg.data)
-        self.choice = cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score
-
-    def retrieve(self, examples: range) -> Retrieved:
-        """The pairs of some examples of the split."""
-        rows = [self.attached.select(example, *self.choice) for example in examples]
-        ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in rows)])
-        scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in rows)])
-        return Retrieved(np.cumsum([0, *(len(ids) for ids, _ in rows)]), ids, scores)
-
-    def id(self, pair: int) -> int:
-        """The pair's row in the training set, or in the memory that was attached."""
-        return pair
-
-    def origin(self, pair: int) -> str:
-        """Where a pair stands."""
-        return f"train:{pair}" + (f" ({self.home})" if self.home else "")
+    translation: np.ndarray | None = None  # token ids, without eos
 
 
 def somebody_types(options: argparse.Namespace) -> bool:
-    """Whether sentences come from a keyboard, and have nothing beside them."""
+    """Tell whether sentences come from a keyboard, and have nothing beside them."""
     files = options.gen_subset or options.translations or options.references
     return options.input == "-" and not files and sys.stdin.isatty()
 
 
-def typed_sentences(task: SegTranslationTask, cfg, options: argparse.Namespace) -> Iterable[Sentence]:
-    """Sentences from a file or standard input; one by one where somebody types them."""
-    tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
-    spelling = Spelling(task.source_dictionary)
-
-    def encode(line: str) -> Sentence:
-        for step in (tokenizer, bpe):
-            line = line if step is None else step.encode(line)
-        # The words as typed, also those that the dictionary does not know.
-        text = " ".join(word for word, _ in spelling.words(line.split()))
-        return Sentence(task.source_dictionary.encode_line(line, add_if_not_exist=False).long(), text)
-
+def read_sentences(session: Session, options: argparse.Namespace) -> tuple[Iterable[Sentence], PairSource | None]:
+    """Return the sentences, and what gives them their pairs."""
     if somebody_types(options):
-        return (encode(line.strip()) for line in sys.stdin)
-    return _add_files([encode(line) for line in _read_lines(options.input, "--input")], task, options)
+        return (as_sentence(session, line.strip()) for line in sys.stdin), session.live
+    if options.gen_subset is None:
+        if options.input == "-":
+            lines = [line.strip() for line in read_lines(sys.stdin.buffer, "--input -")]
+        else:
+            lines = named_lines(options.input, "--input")
+        return add_files([as_sentence(session, line) for line in lines], session, options), session.live
+    sentences = add_files(split_sentences(session, options.gen_subset), session, options)
+    if session.live is None:
+        return sentences, None
+    source = open_for_split(session.data, options.gen_subset, session.task.wanted, may_search=True)
+    found = source.retrieve([sentence.symbols for sentence in sentences])
+    return sentences, Stored(found, source.signature)
 
 
-def split_sentences(task: SegTranslationTask, options: argparse.Namespace) -> list[Sentence]:
-    """The sentences of a loaded split; its target side, if it has one, is the reference."""
-    dataset = task.dataset(options.gen_subset)
-    source, target = Spelling(task.source_dictionary), Spelling(task.target_dictionary)
-    sentences = []
-    for index in range(len(dataset)):
-        reference = None if dataset.tgt is None else target.text(dataset.tgt[index])
-        sentences.append(Sentence(dataset.src[index], source.text(dataset.src[index]), reference))
-    return _add_files(sentences, task, options)
+def as_sentence(session: Session, line: str) -> Sentence:
+    """Return a typed sentence."""
+    return Sentence(session.symbols_of(line), line)
 
 
-def _read_lines(path: str, option: str) -> list[str]:
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise SegError(f"{option} {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise SegError(f"{option} {path} is not UTF-8 text: convert it first.") from None
-    return [line.strip() for line in text.removesuffix("\n").split("\n")] if text else []
+def split_sentences(session: Session, split: str) -> list[Sentence]:
+    """Return the sentences of a split; its target side, if it has one, is the reference."""
+    source, target = session.data.sides(split)
+    read, spell = session.source_spelling.text, session.target_spelling.text
+    references = [None] * len(source) if target is None else [spell(symbols) for symbols in target]
+    texts = zip(source, references, strict=True)
+    return [Sentence(symbols, read(symbols), reference) for symbols, reference in texts]
 
 
-def _add_files(sentences: list[Sentence], task: SegTranslationTask, options: argparse.Namespace) -> list[Sentence]:
+def named_lines(path: str, option: str) -> list[str]:
+    """Return the lines of a file that an option names, without white space at their ends."""
+    return [line.strip() for line in read_text_file(path, f"{option} {path}")]
+
+
+def add_files(sentences: list[Sentence], session: Session, options: argparse.Namespace) -> list[Sentence]:
     """Put the references and translations that the options name beside the sentences."""
     for option, path in (("--references", options.references), ("--translations", options.translations)):
         if path is None:
             continue
-        lines = _read_lines(path, option)
+        lines = named_lines(path, option)
         if len(lines) != len(sentences):
             raise SegError(
-                f"{option} {path} has {len(lines)} lines for {len(sentences)} sentences: give one line a sentence."
+                f"{option} {path} has {len(lines)} lines for {len(sentences)} sentences: give one line per sentence."
             )
         if option == "--references":
-            beside = [{"reference": line} for line in lines]
+            sentences = [s._replace(reference=line) for s, line in zip(sentences, lines, strict=True)]
         else:
-            beside = [{"translation": tokens} for tokens in _encode_translations(lines, task, options)]
-        sentences = [sentence._replace(**known) for sentence, known in zip(sentences, beside, strict=True)]
+            encoded = encode_translations(lines, session, options)
+            sentences = [s._replace(translation=ids) for s, ids in zip(sentences, encoded, strict=True)]
     return sentences
 
 
-def _encode_translations(lines: list[str], task: SegTranslationTask, options: argparse.Namespace) -> list[Tensor]:
-    """Finished translations as token ids with eos."""
-    if options.target_sentencepiece_model:
-        from sentencepiece import SentencePieceProcessor
-
-        try:
-            pieces = SentencePieceProcessor(model_file=options.target_sentencepiece_model)
-        except (OSError, RuntimeError):
-            raise SegError(
-                f"--target-sentencepiece-model {options.target_sentencepiece_model} is no sentencepiece model."
-            ) from None
-        lines = [" ".join(pieces.encode(line, out_type=str)) for line in lines]
-    dictionary = task.target_dictionary
-    encoded = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-    unknown = sum(int(tokens.eq(dictionary.unk()).sum()) for tokens in encoded)
-    if unknown > sum(len(tokens) - 1 for tokens in encoded) / 2:
+def encode_translations(lines: list[str], session: Session, options: argparse.Namespace) -> list[np.ndarray]:
+    """Return finished translations as token ids."""
+    model = options.target_sentencepiece_model
+    encoder = SymbolEncoder(session.task.target_dictionary.symbols, SubwordModel(Path(model)) if model else None)
+    encoded = [encoder.encode(line) for line in lines]
+    unknown = sum(int((ids == UNKNOWN).sum()) for ids in encoded)
+    if unknown > sum(map(len, encoded)) / 2:
         raise SegError(
             f"Most words of --translations {options.translations} are not in the target dictionary: give them in the "
             "model's symbols, or name --target-sentencepiece-model."

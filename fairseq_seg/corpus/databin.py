@@ -69,15 +69,22 @@ class DataBin:
         """Name the files of one side of a part of a split, without their endings."""
         return self.folder / f"{part}.{self.pair_name}.{lang}"
 
-    def pair(self, split: str) -> tuple[Sequences, Sequences]:
-        """Return both sides of a split, read once per process."""
+    def sides(self, split: str) -> tuple[Sequences, Sequences | None]:
+        """Return both sides of a split, read once per process; the target is None where its files are missing."""
         return self._split(split)[0]
+
+    def pair(self, split: str) -> tuple[Sequences, Sequences]:
+        """Return both sides of a split, and refuse one without a target."""
+        source, target = self.sides(split)
+        if target is None:
+            raise SegError(f"{self.prefix(split, self.target_lang)}.idx is missing: run fairseq-preprocess again.")
+        return source, target
 
     def fingerprint(self, split: str) -> str:
         """Identify a split by its symbols, computed once per process."""
         known = self._split(split)
         if len(known) == 1:
-            known.append(fingerprint(*known[0]))
+            known.append(fingerprint(*self.pair(split)))
         return known[1]
 
     def _split(self, split: str) -> list:
@@ -86,24 +93,17 @@ class DataBin:
         key = tuple(_state(prefix) for side in prefixes for prefix in side)
         if key not in _read_splits:
             source, target = (
-                _concatenate([self._read(prefix, lang) for prefix in side])
+                _concatenate([self._read(prefix, lang) for prefix in side]) if any(map(_exists, side)) else None
                 for side, lang in zip(prefixes, languages, strict=True)
             )
-            if len(source) != len(target):
+            assert source is not None
+            if target is not None and len(source) != len(target):
                 raise SegError(
                     f"{split} of {self.folder} has {len(source)} sentences in {self.source_lang} and {len(target)} in "
                     f"{self.target_lang}: make both files equally long and run fairseq-preprocess again."
                 )
             _read_splits[key] = [(source, target)]
         return _read_splits[key]
-
-    def check(self, split: str, target_needed: bool = True) -> None:
-        """Refuse a split whose files are damaged or of different lengths; the target may be missing if not needed."""
-        if target_needed or all(_exists(self.prefix(part, self.target_lang)) for part in self.parts(split)):
-            self.pair(split)
-        else:
-            for part in self.parts(split):
-                self._read(self.prefix(part, self.source_lang), self.source_lang)
 
     def attached_path(self, split: str) -> Path:
         """Name the file that seg-attach writes for a split."""

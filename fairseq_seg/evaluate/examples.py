@@ -6,7 +6,6 @@ import json
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +14,8 @@ from fairseq_seg.evaluate.decode import kept_path, run_kept
 from fairseq_seg.evaluate.outputs import System
 from fairseq_seg.evaluate.split import Split
 from fairseq_seg.evaluate.systems import parse_checkpoint
+from fairseq_seg.explain.records import Baseline, Explanation
 from fairseq_seg.files import read_text_file
-
-if TYPE_CHECKING:
-    from fairseq_seg.explain.trace import Explanation
 
 COUNT = 20
 
@@ -86,8 +83,6 @@ def from_explanations(
 
     A checkpoint's sentences are chosen by the translations of ``system``, which may be the ``same`` or another one.
     """
-    from fairseq_seg.explain.trace import Baseline
-
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
         label, explanations = text, read_explanations(Path(text))
@@ -145,23 +140,10 @@ def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split,
 
 def read_explanations(path: Path) -> list[Explanation]:
     """Reads what seg-explain --json printed."""
-    # This import brings torch and fairseq, which nothing else here needs.
-    from fairseq_seg.explain.trace import Baseline, Explanation, RetrievedPair, Slot, Token
-
-    def token(values: dict) -> Token:
-        return Token(**{**values, "slot": Slot(**values["slot"]) if values["slot"] else None})
-
     explanations = []
     for number, line in enumerate(read_text_file(path), 1):
         try:
-            values = json.loads(line)
-            values |= {
-                "pairs": [RetrievedPair(**pair) for pair in values["pairs"]],
-                "symbols": [token(symbol) for symbol in values["symbols"]],
-                "words": [token(word) for word in values["words"]],
-                "baseline": Baseline(**values["baseline"]) if values["baseline"] else None,
-            }
-            explanations.append(Explanation(**values))
+            explanations.append(Explanation.from_dict(json.loads(line)))
         except (ValueError, KeyError, TypeError):
             raise SegError(f"{path}, line {number}, is no line of seg-explain --json.") from None
     if not explanations:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Protocol
 
@@ -53,27 +53,33 @@ class PairSource(Protocol):
         ...
 
 
-class Attached:
+class Stored:
+    """Pairs that are known already, of consecutive sentences."""
+
+    def __init__(self, ranked: RankedPairs, signature: str):
+        self.ranked, self.signature = ranked, signature
+
+    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+        """Return the pairs of the sentences from `first` on."""
+        return self.ranked.rows(slice(first, first + len(sentences)))
+
+    def close(self) -> None:
+        """Do nothing: no file is open but by mapping."""
+
+
+class Attached(Stored):
     """The pairs that seg-attach stored for a split."""
 
     def __init__(self, data: DataBin, split: str, selection: Selection):
         path = data.attached_path(split)
-        attached = AttachedPairs.load(path)
-        place = attached.memory_data or ""
-        home = DataBin(data.folder / place, data.source_lang, data.target_lang) if place else data
-        attached.check(data.fingerprint(split), home.fingerprint(TRAIN))
-        selected = attached.select(selection)
-        if len(selected.ids) and selected.ids.max() >= len(home.pair(TRAIN)[0]):
-            raise SegError(f"{path} names pairs that {home.folder} does not have: run seg-attach again.")
-        self.attached, self.signature = attached, attached.signature
-        self._ranked = RankedPairs(selected.starts, selected.ids, selected.scores, selected.covering, home.table(place))
-
-    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
-        """Return the pairs of consecutive sentences of the split."""
-        return self._ranked.rows(slice(first, first + len(sentences)))
-
-    def close(self) -> None:
-        """Do nothing: the file is mapped."""
+        self.attached = AttachedPairs.load(path)
+        place = self.attached.memory_data or ""
+        self.home = DataBin(data.folder / place, data.source_lang, data.target_lang) if place else data
+        self.attached.check(data.fingerprint(split), self.home.fingerprint(TRAIN))
+        selected = self.attached.select(selection)
+        if len(selected.ids) and selected.ids.max() >= len(self.home.pair(TRAIN)[0]):
+            raise SegError(f"{path} names pairs that {self.home.folder} does not have: run seg-attach again.")
+        super().__init__(replace(selected, table=self.home.table(place)), self.attached.signature)
 
 
 class Apart:

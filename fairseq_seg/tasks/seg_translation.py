@@ -1,5 +1,6 @@
 """The task `seg_translation`: fairseq's translation task, with retrieved pairs beside every sentence."""
 
+import json
 import logging
 import os
 import random
@@ -187,7 +188,8 @@ class SegTranslationTask(TranslationTask):
         if split != self.cfg.train_subset:
             paths = paths[:1]
         data = self.data_bin(paths[(epoch - 1) % len(paths)])
-        data.check(split, target_needed=split == self.cfg.train_subset)
+        # Both refuse damaged files; training needs the target, too.
+        data.pair(split) if split == self.cfg.train_subset else data.sides(split)
         prefix = str(data.prefix(split, data.source_lang))
         pairs = load_langpair_dataset(
             str(data.folder),
@@ -211,6 +213,7 @@ class SegTranslationTask(TranslationTask):
         # fairseq hands task_cfg over where it translates or validates, not where it trains
         may_search = kwargs.get("task_cfg") is not None
         retrieved = self.retrieve_for_split(data, split, pairs, may_search) if self.cfg.memory_k > 0 else None
+        logger.info(memory_line(split, self.cfg.memory_k, str(self.cfg.memory_select), retrieved))
         self.datasets[split] = SegDataset.from_pairs(pairs, retrieved)
 
     def retrieve_for_split(self, data: DataBin, split: str, pairs, may_search: bool) -> ExamplePairs:
@@ -347,6 +350,13 @@ class SegTranslationTask(TranslationTask):
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
         return hypotheses
+
+
+def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None) -> str:
+    """Return a line of JSON for programs that read the log, such as seg-evaluate."""
+    counts = np.zeros(1) if retrieved is None or not len(retrieved.counts) else retrieved.counts
+    facts = {"split": split, "k": k, "select": select, "pairs_per_sentence": float(counts.mean())}
+    return json.dumps({"seg_memory": facts})
 
 
 def source_symbols(sample: dict) -> list[Symbols]:

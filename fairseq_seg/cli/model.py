@@ -1,0 +1,65 @@
+"""seg-model: put a checkpoint and all that belongs to it into a model folder."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairseq_seg.errors import SegError, command
+
+
+def get_parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(
+        prog="seg-model",
+        usage="seg-model DATA-BIN --path CHECKPOINT --output MODEL [option ...]",
+        description="Copy a checkpoint, dictionaries, subword models and the training set with its index into one "
+        "folder. Translator, seg-explain, seg-cache and fairseq's commands take it from there.",
+        epilog="All other options are those of fairseq-interactive, written with =, such as --memory-k=2 or "
+        "--memory-select=adaptive: what the model translates with unless told otherwise.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("data", metavar="DATA-BIN", help="the data-bin that it was trained on, after seg-attach")
+    parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="MODEL", help="the folder to make")
+    parser.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
+    parser.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--spm-{side}",
+            type=Path,
+            metavar="FILE",
+            help=f"the sentencepiece model of the {side}; without it, texts must be in symbols already",
+        )
+    return parser
+
+
+def read_options(rest: list[str]) -> dict[str, str | bool]:
+    """Read fairseq's options, by their names without dashes."""
+    options: dict[str, str | bool] = {}
+    for argument in rest:
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--") or not name:
+            raise SegError(f"{argument} is not an option: write --NAME or --NAME=VALUE.")
+        options[name.replace("-", "_")] = value if equals else True
+    return options
+
+
+@command("seg-model")
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    from fairseq_seg.corpus.databin import DataBin
+    from fairseq_seg.corpus.model_folder import ModelFolder
+
+    options, rest = get_parser().parse_known_args(arguments)
+    if (options.spm_source is None) != (options.spm_target is None):
+        raise SegError("Name the subword models of both sides, --spm-source and --spm-target, or of none.")
+    subwords = None if options.spm_source is None else (options.spm_source, options.spm_target)
+    data = DataBin(options.data, options.source_lang, options.target_lang)
+    folder = ModelFolder.create(options.output, data, options.path, subwords, read_options(rest))
+    size = sum(path.stat().st_size for path in folder.path.rglob("*") if path.is_file())
+    print(f"{folder.path}: {folder.source_lang}-{folder.target_lang}, {size / 2**20:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What is known of a translated sentence: its pairs, and where each symbol and each word came from. No torch here."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fairseq_seg.corpus.subwords import Spelling
+
+
+@dataclass
+class Slot:
+    """The place in the memory that a symbol, or a word, was most copied from."""
+
+    pair: int  # which of the explanation's pairs, from 0
+    position: int  # of the symbol in the pair's target_symbols, or of the word in its target_words, from 0
+    weight: float  # q_t of the slot; of a word, its symbols' mean q_t on this word
+
+
+@dataclass
+class Token:
+    """A symbol of the translation; or a word, whose probabilities are its symbols' products, the rest their means."""
+
+    text: str
+    gate: float  # zeta_t, 0 where the sentence has no retrieved pair
+    copied: float  # zeta_t p_copy, the probability mass that came from the memory
+    share: float  # copied / probability: 1 if only the memory offered it, 0 if only the generator did
+    probability: float  # p of Eq. 6
+    p_copy: float | None  # None where nothing can be copied: no retrieved pair, or deep fusion
+    p_gen: float
+    slot: Slot | None  # of the slots that hold this symbol the one with most weight; None if no slot holds it
+
+    @property
+    def copied_from(self) -> Slot | None:
+        """Where the token was copied from, if it was copied rather than generated."""
+        return self.slot if self.share > 0.5 else None
+
+
+@dataclass
+class RetrievedPair:
+    """A pair of the sentence's memory."""
+
+    id: int  # in the memory that it comes from; of the training set, its row
+    origin: str  # the memory (or train) and the pair's id there, then the file and unit it was imported from
+    score: float  # the fuzzy score (Eq. 3), less its memory's penalty
+    source: str
+    target: str
+    target_symbols: list[str]
+    target_words: list[str]
+
+
+@dataclass
+class Baseline:
+    """A translation to compare with."""
+
+    system: str  # what made it, as it is to be called
+    translation: str
+
+
+@dataclass
+class Explanation:
+    """A translated sentence with the provenance of each symbol (eos last) and of each word."""
+
+    source: str
+    translation: str
+    fusion: str  # with "deep" states are mixed, and nothing is copied
+    pairs: list[RetrievedPair]
+    symbols: list[Token]
+    words: list[Token]
+    exact: bool = False  # the translation is the target of an exact match as it is (--memory-exact copy)
+    baseline: Baseline | None = None
+    reference: str | None = None
+
+    def as_dict(self) -> dict:
+        """Return plain lists and dictionaries, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Explanation:
+        """Return what `as_dict` made into plain values."""
+
+        def token(values: dict[str, Any]) -> Token:
+            return Token(**{**values, "slot": Slot(**values["slot"]) if values["slot"] else None})
+
+        return cls(
+            **values
+            | {
+                "pairs": [RetrievedPair(**pair) for pair in values["pairs"]],
+                "symbols": [token(symbol) for symbol in values["symbols"]],
+                "words": [token(word) for word in values["words"]],
+                "baseline": Baseline(**values["baseline"]) if values["baseline"] else None,
+            }
+        )
+
+
+def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spelling) -> list[Token]:
+    """Derive the provenance of words from that of their symbols (without eos)."""
+    word_of = [
+        {position: index for index, (_, word) in enumerate(spelling.words(pair.target_symbols)) for position in word}
+        for pair in pairs
+    ]
+    words = []
+    for text, positions in spelling.words([symbol.text for symbol in symbols]):
+        parts = [symbols[position] for position in positions]
+        votes: dict[tuple[int, int], float] = defaultdict(float)
+        for slot in (part.slot for part in parts):
+            if slot is not None and slot.position in word_of[slot.pair]:  # eos belongs to no word
+                votes[slot.pair, word_of[slot.pair][slot.position]] += slot.weight / len(parts)
+        best = max(votes, key=votes.__getitem__, default=None)
+
+        def mean(name: str, parts: list[Token] = parts) -> float:
+            return sum(getattr(part, name) for part in parts) / len(parts)
+
+        words.append(
+            Token(
+                text=text,
+                gate=mean("gate"),
+                copied=mean("copied"),
+                share=mean("share"),
+                probability=math.prod(part.probability for part in parts),
+                p_copy=None if parts[0].p_copy is None else math.prod(part.p_copy for part in parts),
+                p_gen=math.prod(part.p_gen for part in parts),
+                slot=None if best is None else Slot(*best, votes[best]),
+            )
+        )
+    return words

@@ -1,0 +1,304 @@
+"""Translation from Python: texts in, translations out, each with its pairs and, on request, where every word came from.
+
+from fairseq_seg import Translator
+
+with Translator("model", memory="client.mem,train") as translator:
+    for translation in translator.translate(["Type of hyperlink"], provenance=True):
+        print(translation.text, [pair.origin for pair in translation.pairs])
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.dictionary import UNKNOWN
+from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder
+from fairseq_seg.errors import SegError
+from fairseq_seg.explain.records import Explanation, RetrievedPair
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairseq_seg.source.pair_source import PairSource
+
+BATCH_SIZE = 32
+# From this share of unknown symbols on, a source is probably in another language, or not cut into symbols.
+MOSTLY_UNKNOWN = 0.5
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Translation:
+    """One translated text."""
+
+    source: str
+    text: str  # detokenised
+    score: float = 0.0  # mean log probability per symbol, of fairseq's search
+    flags: list[str] = field(
+        default_factory=list
+    )  # empty, cut (too long), exact (a memory's target), unknown (symbols)
+    pairs: list[RetrievedPair] = field(default_factory=list)  # that were retrieved, best first
+    explanation: Explanation | None = None  # on request: the provenance of every symbol and word
+
+
+class Translator:
+    """A model folder and memories, opened once.
+
+    It may be called from several threads: one worker thread owns the model, the Java machine and the databases, and
+    callers queue for it. Changes of a memory show with the next call. Bad input raises a `SegError`, a sentence.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        checkpoint: str | Path | None = None,
+        arguments: Sequence[str] = (),
+        **options: Any,
+    ):
+        """Open a model.
+
+        Args:
+            folder: a model folder, or a data-bin and a `checkpoint`; texts are in symbols then, unless fairseq's
+                options `bpe` and `sentencepiece_model` say how to cut them.
+            options: options of fairseq-interactive by their names (memory, memory_k, beam, lenpen, batch_size,
+                cpu ...), in place of what the folder says.
+            arguments: the same in the form of a command line; `options` have the last word.
+        """
+        self._closed = False
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="translator")
+        try:
+            self._session: Session = self._worker.submit(Session, Path(folder), checkpoint, arguments, options).result()
+        except BaseException:
+            self._worker.shutdown()
+            raise
+
+    def translate(self, texts: Sequence[str], provenance: bool = False) -> list[Translation]:
+        """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut."""
+        if isinstance(texts, str):
+            raise SegError("translate() takes a list of texts, not one text: put it into brackets.")
+        return self._run(lambda session: session.translate(list(texts), provenance))
+
+    def translate_symbols(
+        self,
+        sentences: Sequence[np.ndarray],
+        source: PairSource | None,
+        provenance: bool = False,
+        first: int = 0,
+        given: Sequence[np.ndarray] | None = None,
+    ) -> list[Translation]:
+        """Translate sentences of token ids (without eos), with the pairs that a `source` gives them.
+
+        `first` is the place of the first sentence in the source's split; `given` are translations to explain instead
+        of searching for one.
+        """
+        return self._run(lambda session: session.translate_symbols(sentences, source, provenance, first, given))
+
+    def call(self, function: Callable[[Session], Result]) -> Result:
+        """Run a function in the worker thread, with what it owns."""
+        return self._run(function)
+
+    def _run(self, function: Callable[[Session], Result]) -> Result:
+        if self._closed:
+            raise SegError("This translator is closed: open another.")
+        return self._worker.submit(function, self._session).result()
+
+    def close(self) -> None:
+        """Finish what has begun, and let go of everything."""
+        if not self._closed:
+            self._closed = True
+            self._worker.submit(self._session.close).result()
+            self._worker.shutdown()
+
+    def __enter__(self) -> Translator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Session:
+    """What the worker thread owns."""
+
+    def __init__(self, folder: Path, checkpoint: str | Path | None, arguments: Sequence[str], options: dict[str, Any]):
+        model_folder = ModelFolder.find(folder)
+        if checkpoint is None:
+            model_folder = ModelFolder.load(folder)
+            checkpoint = model_folder.checkpoint_path
+        elif model_folder is None and not folder.is_dir():
+            raise SegError(f"The data folder {folder} does not exist.")
+        usual: dict[str, Any] = {}
+        if model_folder is not None:
+            usual = {"source_lang": model_folder.source_lang, "target_lang": model_folder.target_lang}
+            usual |= model_folder.options
+        named = [str(folder), *as_arguments(usual), *arguments, *as_arguments(options), "--path", str(checkpoint)]
+        self.cfg = configure(named)
+        self.checkpoint = Path(checkpoint)
+        self._open(self.checkpoint)
+        self._encode = self._make_encoder(model_folder)
+
+    def _open(self, checkpoint: Path) -> None:
+        from fairseq import tasks
+
+        from fairseq_seg.checkpoints import load_model
+        from fairseq_seg.tasks.seg_translation import SegTranslationTask
+
+        task = tasks.setup_task(self.cfg.task)
+        if not isinstance(task, SegTranslationTask):
+            raise SegError("Only --task seg_translation is known here: leave out --task.")
+        self.task = task
+        self.model, saved = load_model(checkpoint, task, self.cfg)
+        self.trained_k: int = saved.task.memory_k
+        self.generator = task.build_generator([self.model], self.cfg.generation)
+        self.data: DataBin = task.data_bin()
+        self.source_spelling = Spelling(task.source_dictionary.symbols)
+        self.target_spelling = Spelling(task.target_dictionary.symbols)
+
+    def _make_encoder(self, folder: ModelFolder | None) -> Callable[[str], np.ndarray]:
+        """Return what cuts a text into ids: the folder's subword model, or what fairseq's options name."""
+        symbols = self.task.source_dictionary.symbols
+        tokenizer, bpe = self.task.build_tokenizer(self.cfg.tokenizer), None
+        if folder is not None and folder.subword_paths is not None and self.cfg.bpe is None:
+            encoder = SymbolEncoder(symbols, SubwordModel(folder.subword_paths[0]))
+        else:
+            encoder, bpe = SymbolEncoder(symbols, None), self.task.build_bpe(self.cfg.bpe)
+
+        def encode(text: str) -> np.ndarray:
+            for step in (tokenizer, bpe):
+                text = text if step is None else step.encode(text)
+            return encoder.encode(text)
+
+        return encode
+
+    def symbols_of(self, text: str) -> np.ndarray:
+        """Cut a text into token ids, without eos."""
+        # A lone surrogate, as from a broken decoder, is a character like any other unknown one.
+        return self._encode(text.encode("utf-8", "replace").decode("utf-8"))
+
+    @property
+    def live(self) -> PairSource | None:
+        """What gives typed sentences their pairs."""
+        return self.task.live if self.task.cfg.memory_k > 0 else None
+
+    def translate(self, texts: list[str], provenance: bool) -> list[Translation]:
+        """Translate texts."""
+        translations = [Translation(text, "") for text in texts]
+        longest = int(self.task.cfg.max_source_positions) - 1
+        waiting: list[tuple[int, np.ndarray]] = []
+        for place, text in enumerate(texts):
+            symbols = self.symbols_of(text)
+            if not len(symbols):
+                translations[place].flags.append("empty")
+                continue
+            if len(symbols) > longest:
+                symbols = symbols[:longest]
+                translations[place].flags.append("cut")
+            if (symbols == UNKNOWN).mean() > MOSTLY_UNKNOWN:
+                translations[place].flags.append("unknown")
+            waiting.append((place, symbols))
+        # Sentences of like length together: padding costs as much as text.
+        waiting.sort(key=lambda item: len(item[1]))
+        size = self.cfg.dataset.batch_size or BATCH_SIZE
+        for start in range(0, len(waiting), size):
+            batch = waiting[start : start + size]
+            found = self.translate_symbols([symbols for _, symbols in batch], self.live, provenance)
+            for (place, _), translation in zip(batch, found, strict=True):
+                translation.source = texts[place]
+                translation.flags = translations[place].flags + translation.flags
+                if translation.explanation is not None:
+                    translation.explanation.source = texts[place]
+                translations[place] = translation
+        return translations
+
+    def translate_symbols(
+        self,
+        sentences: Sequence[np.ndarray],
+        source: PairSource | None,
+        provenance: bool = False,
+        first: int = 0,
+        given: Sequence[np.ndarray] | None = None,
+    ) -> list[Translation]:
+        """Translate one batch of sentences of token ids."""
+        import torch
+
+        from fairseq_seg.data.example_pairs import as_tokens
+        from fairseq_seg.explain.trace import explain, retrieved_pairs
+
+        with torch.no_grad():
+            dataset = self.task.sentence_dataset([as_tokens(symbols) for symbols in sentences], source, first=first)
+            found = self._search(dataset) if given is None else [(as_tokens(symbols), 0.0) for symbols in given]
+            explained = explain(self.model, dataset, [tokens for tokens, _ in found]) if provenance else None
+        translations = []
+        for index, (tokens, score) in enumerate(found):
+            exact = dataset.retrieved is not None and dataset.retrieved.exact[index] is not None and given is None
+            translation = Translation(
+                self.source_spelling.text(sentences[index]),
+                self.target_spelling.text(tokens),
+                score,
+                ["exact"] if exact else [],
+            )
+            if explained is not None:
+                translation.explanation, translation.pairs = explained[index], explained[index].pairs
+                translation.explanation.exact = exact
+            elif dataset.retrieved is not None:
+                translation.pairs = retrieved_pairs(dataset.retrieved, index, self.target_spelling)
+            translations.append(translation)
+        return translations
+
+    def _search(self, dataset) -> list[tuple[Tensor, float]]:
+        """Return the best translation of every sentence: token ids with eos, and its score."""
+        from fairseq import utils
+
+        device = next(self.model.parameters()).device
+        batch = dataset.collater([dataset[index] for index in range(len(dataset))])
+        batch = utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+        best = [beam[0] for beam in self.task.inference_step(self.generator, [self.model], batch)]
+        found = [(hypothesis["tokens"].cpu(), float(hypothesis["score"])) for hypothesis in best]
+        by_index = dict(zip(batch["id"].tolist(), found, strict=True))
+        return [by_index[index] for index in range(len(dataset))]
+
+    def close(self) -> None:
+        """Close the memories, and leave the Java machine."""
+        if "live" in vars(self.task):
+            self.task.live.close()
+        if "jnius" in sys.modules:
+            sys.modules["jnius"].detach()
+
+
+def as_arguments(options: dict[str, Any]) -> list[str]:
+    """Return options, by their names, in the form of a command line."""
+    arguments = []
+    for name, value in options.items():
+        if value is not None and value is not False:
+            option = "--" + name.replace("_", "-")
+            arguments.append(option if value is True else f"{option}={value}")
+    return arguments
+
+
+def configure(arguments: list[str]) -> Any:
+    """Return fairseq's configuration from arguments of fairseq-interactive."""
+    from fairseq import options as fairseq_options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    import fairseq_seg.models.seg_gru  # noqa: F401, registers the models and, with them, the task
+
+    parser = fairseq_options.get_interactive_generation_parser("seg_translation")
+
+    def refuse(message: str) -> None:
+        raise SegError(f"The options are wrong: {message}.")
+
+    parser.error = refuse  # type: ignore[method-assign, assignment]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of hydra, about the way in which fairseq calls it
+        return convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, arguments))

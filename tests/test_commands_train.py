@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_seg.cli.average import load_checkpoint
+from fairseq_seg.checkpoints import load_state
 from tests.corpus import Corpus, binarize, write_text
 from tests.stock import DECODING, PLUGIN, ROOT, TRAINING, run_process, run_stock, train_two_processes
 
@@ -17,7 +17,7 @@ def train(data_bin: Path, save_dir: Path, *arguments: object) -> str:
 
 
 def last(folder: Path) -> dict:
-    return load_checkpoint(folder / "checkpoint_last.pt")
+    return load_state(folder / "checkpoint_last.pt")
 
 
 def updates(state: dict) -> int:
@@ -77,7 +77,7 @@ def test_best_checkpoint_is_chosen_by_bleu(data_bin: Path, trained: Path, tmp_pa
     output = train(data_bin, tmp_path, *decoding, *best, *start, "--max-epoch", 3)
     scores = figures(output, "bleu")
     assert len(scores) == 3 and scores[0] > 30 > max(scores[1:])
-    state = load_checkpoint(tmp_path / "checkpoint_best.pt")
+    state = load_state(tmp_path / "checkpoint_best.pt")
     assert state["extra_state"]["train_iterator"]["epoch"] == 2  # the epoch to come
     assert state["extra_state"]["best"] == pytest.approx(scores[0], abs=0.01)
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,9 @@ def test_a_memory_that_does_not_fit_is_refused(data_bin, decoding, tmp_path):
     # of the right data, but with an id that no pair has
     path = data_bin / "test.en-fr.memory"
     header = {name: getattr(AttachedPairs.load(path), name) for name in HEADER}
-    rows = list(AttachedPairs.load(path))
-    rows[0] = (rows[0][0] + 10_000, *rows[0][1:])
+    ranked = AttachedPairs.load(path).ranked
     shutil.copytree(data_bin, tmp_path / "ids")
-    write_attached(tmp_path / "ids" / path.name, header, rows)
+    write_attached(tmp_path / "ids" / path.name, header, [replace(ranked, ids=ranked.ids + 10_000)])
     assert "names pairs that" in message(tmp_path / "ids")
 
 
@@ -112,7 +112,7 @@ def test_hub(corpus, data_bin, decoding):
 # Memories of one's own
 
 
-def make_pairs(path: Path, data_bin: Path, pairs: list[Pair]) -> Path:
+def make_memory(path: Path, data_bin: Path, pairs: list[Pair]) -> Path:
     with TranslationMemory.create(path, SOURCE, TARGET, data_bin) as memory:
         memory.add_many(TranslationUnit(pair.source, pair.target) for pair in pairs)
     return path
@@ -121,14 +121,14 @@ def make_pairs(path: Path, data_bin: Path, pairs: list[Pair]) -> Path:
 @pytest.fixture(scope="module")
 def copy(corpus: Corpus, data_bin: Path) -> Path:
     """A memory that holds the training set."""
-    return make_pairs(data_bin.parent / "copy.mem", data_bin, corpus.train)
+    return make_memory(data_bin.parent / "copy.mem", data_bin, corpus.train)
 
 
 @pytest.fixture(scope="module")
 def answers(corpus: Corpus, data_bin: Path) -> Path:
     """A memory that holds every second test sentence, with a translation that no model would find."""
     pairs = [Pair(pair.source, "un un un", pair.group, pair.secret) for pair in corpus.test[::2]]
-    return make_pairs(data_bin.parent / "answers.mem", data_bin, pairs)
+    return make_memory(data_bin.parent / "answers.mem", data_bin, pairs)
 
 
 @pytest.mark.parametrize("options", [["--memory-k", 2], ["--memory-select", "adaptive"]], ids=["topk", "adaptive"])
@@ -174,7 +174,7 @@ def test_hub_with_a_memory(corpus, data_bin, decoding, answers):
 
 
 def test_a_pair_that_another_process_adds_is_used_for_the_next_sentence(corpus, data_bin, decoding, tmp_path):
-    memory = make_pairs(tmp_path / "growing.mem", data_bin, corpus.train[:20])
+    memory = make_memory(tmp_path / "growing.mem", data_bin, corpus.train[:20])
     sentence, other = corpus.test[0].source, corpus.test[1].source
     options = [*decoding, "--memory", memory, "--memory-exact", "copy"]
 

@@ -150,6 +150,11 @@ class SegTranslationTask(TranslationTask):
         return super().build_model(cfg, from_checkpoint)
 
     @hook
+    def build_criterion(self, *args, **kwargs):
+        """Return fairseq's criterion, whose wrong options are said in a sentence."""
+        return super().build_criterion(*args, **kwargs)
+
+    @hook
     def build_generator(self, models, args, *more, **kwargs):
         """fairseq's, once it is sure that the cache is one of this model."""
         if not self.cfg.eval_bleu:  # whose generator is built before the model gets its parameters

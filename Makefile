@@ -25,7 +25,7 @@ help:
 	@echo "make bench   run all benchmarks and print their ratios (about 15 minutes on two quiet cores)"
 	@echo "             make bench DATA=DATA-BIN measures retrieval on your data, FILE=FILE names the JSON file,"
 	@echo "             PLOTS=FOLDER draws growth"
-	@echo "make lint    check style with ruff"
+	@echo "make lint    check style with ruff and types with mypy"
 	@echo "Each sets up ./.venv first, once. VENV=FOLDER names another environment, PYTHON=python3.12 the"
 	@echo "Python to make it with."
 
@@ -43,6 +43,8 @@ bench: $(INSTALLED)
 
 lint: $(INSTALLED)
 	@$(RUN) ruff check .
+	@$(RUN) ruff format --check --quiet . || (echo "Run .venv/bin/ruff format."; exit 1)
+	@$(RUN) mypy
 
 $(INSTALLED): setup.py requirements/check.py $(wildcard requirements/*.txt)
 	@if [ -x $(ENV_PYTHON) ]; then $(ENV_PYTHON) requirements/check.py; \

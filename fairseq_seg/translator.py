@@ -22,7 +22,7 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import UNKNOWN
 from fairseq_seg.corpus.model_folder import ModelFolder
-from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
 
@@ -146,7 +146,7 @@ class Session:
         self.cfg = configure(named)
         self.checkpoint = Path(checkpoint)
         self._open(self.checkpoint)
-        self._encode = self._make_encoder(model_folder)
+        self._encode = self._make_encoder()
 
     def _open(self, checkpoint: Path) -> None:
         from fairseq import tasks
@@ -165,18 +165,14 @@ class Session:
         self.source_spelling = Spelling(task.source_dictionary.symbols)
         self.target_spelling = Spelling(task.target_dictionary.symbols)
 
-    def _make_encoder(self, folder: ModelFolder | None) -> Callable[[str], np.ndarray]:
-        """Return what cuts a text into ids: the folder's subword model, or what fairseq's options name."""
-        symbols = self.task.source_dictionary.symbols
-        tokenizer, bpe = self.task.build_tokenizer(self.cfg.tokenizer), None
-        if folder is not None and folder.subword_paths is not None and self.cfg.bpe is None:
-            encoder = SymbolEncoder(symbols, SubwordModel(folder.subword_paths[0]))
-        else:
-            encoder, bpe = SymbolEncoder(symbols, None), self.task.build_bpe(self.cfg.bpe)
+    def _make_encoder(self) -> Callable[[str], np.ndarray]:
+        """Return what cuts a text into ids, as fairseq-interactive does with the same folder and options."""
+        tokenizer, bpe = self.task.build_tokenizer(self.cfg.tokenizer), self.task.build_bpe(self.cfg.bpe)
+        encoder = SymbolEncoder(self.task.source_dictionary.symbols, None)
 
         def encode(text: str) -> np.ndarray:
             for step in (tokenizer, bpe):
-                text = text if step is None else step.encode(text)
+                text = text if step is None else step.encode(" ".join(text.split()))
             return encoder.encode(text)
 
         return encode

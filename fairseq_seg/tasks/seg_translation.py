@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import data_utils, indexed_dataset
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
@@ -23,6 +24,7 @@ from fairseq_seg.cache.header import parse_size
 from fairseq_seg.cache.rows import TYPES
 from fairseq_seg.checkpoints import allow_fairseq_checkpoints
 from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
 
@@ -137,8 +139,15 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def build_bpe(self, args):
-        """fairseq-interactive's way to cut typed sentences, which must be the memories' way too."""
+        """Return what cuts typed sentences: what fairseq's options name, else the subword model of a model folder.
+
+        It must be what the memories were cut with, too.
+        """
         model = getattr(args, "sentencepiece_model", None)
+        folder = ModelFolder.find(utils.split_paths(self.cfg.data)[0])
+        if args is None and folder is not None and folder.subword_paths is not None:
+            model = folder.subword_paths[0]
+            args = SentencepieceConfig(_name="sentencepiece", sentencepiece_model=str(model))
         if model:
             check_subwords(self.cfg.memory, model)
         return super().build_bpe(args)

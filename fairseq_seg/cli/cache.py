@@ -49,7 +49,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def describe(folder: Path) -> str:
-    """What a cache holds, a fact a line."""
+    """Say what a cache holds, one fact per line."""
     header = Header.load(folder)
     if header is None:
         raise SegError(f"{folder} does not exist or is empty: fill it with seg-cache, or translate with it.")
@@ -57,10 +57,10 @@ def describe(folder: Path) -> str:
     facts = {
         "type": header.number_type,
         "pairs": f"{len(pairs):,}",
-        "bytes a pair": f"{pairs.bytes / len(pairs):,.0f}" if len(pairs) else "-",
-        "bytes a slot": f"{header.row_bytes:,}",
+        "bytes per pair": f"{pairs.bytes / len(pairs):,.0f}" if len(pairs) else "-",
+        "bytes per slot": f"{header.row_bytes:,}",
         "total": spell_size(pairs.bytes),
-        "numbers a slot": "key {}, gate {}, value {}".format(*header.sizes),
+        "numbers per slot": "key {}, gate {}, value {}".format(*header.sizes),
         "model": header.model,
     }
     return "\n".join(f"{name}: {fact}" for name, fact in facts.items())

@@ -73,17 +73,19 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
         label += "" if options.baseline else ", the same checkpoint"
         compare = options.baseline or source is not None
         waits = somebody_types(options)
+        total = len(sentences) if isinstance(sentences, list) else None
         size = 1 if waits else session.cfg.dataset.batch_size or BATCH_SIZE
-        progress = tqdm(desc="explaining", unit=" sentences", total=None if waits else len(sentences), disable=waits)
+        progress = tqdm(desc="explaining", unit=" sentences", total=total, disable=waits)
         stream, done = iter(sentences), 0
         while batch := list(islice(stream, size)):
             symbols = [sentence.symbols for sentence in batch]
-            given = [sentence.translation for sentence in batch] if options.translations else None
+            given = [s.translation for s in batch if s.translation is not None] if options.translations else None
             translations = ours.translate_symbols(symbols, source, provenance=True, first=done, given=given)
             compared = other.translate_symbols(symbols, None) if compare else None
             explained = []
             for place, sentence in enumerate(batch):
                 explanation = translations[place].explanation
+                assert explanation is not None
                 explanation.source, explanation.reference = sentence.text, sentence.reference
                 if compared is not None:
                     explanation.baseline = Baseline(label, compared[place].text)

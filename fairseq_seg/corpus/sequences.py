@@ -45,7 +45,7 @@ class Sequences:
 
     @classmethod
     def from_rows(cls, rows: Iterable) -> Sequences:
-        """Copies any iterable of token-id sequences (lists, arrays, tensors of a fairseq dataset)."""
+        """Copy any iterable of token-id sequences (lists, arrays, tensors of a fairseq dataset)."""
         arrays = [np.asarray(row, dtype=np.int64) for row in rows]
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
         flat = np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
@@ -106,7 +106,7 @@ class Sequences:
         return (self[row] for row in range(len(self)))
 
     def symbols(self, rows: slice) -> np.ndarray:
-        """The symbols of some rows, one row after the other."""
+        """Return the symbols of some rows, one row after the other."""
         lengths = self.lengths[rows]
         return self.flat[
             np.arange(lengths.sum()) + np.repeat(self.starts[rows] - np.cumsum(lengths) + lengths, lengths)
@@ -119,7 +119,7 @@ def blocks(count: int) -> Iterator[slice]:
 
 
 def row_keys(*sides: Sequences) -> np.ndarray:
-    """Gives each row a 64-bit key; two rows have the same key when all their sides hold the same symbols.
+    """Give each row a 64-bit key; two rows have the same key when all their sides hold the same symbols.
 
     ``row_keys(source)`` identifies equal sources, ``row_keys(source, target)`` equal pairs ("exact copies"). A key is
     the sum of a hash of each (side, position, symbol) of the row, which takes no loop over the rows.

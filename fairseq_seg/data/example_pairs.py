@@ -1,6 +1,7 @@
 """From retrieved ids to rows of tokens: which pairs each example gets, and how a batch of them is laid out."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from fairseq_seg.cache.address import pair_address
 from fairseq_seg.corpus.dictionary import EOS, PAD, UNKNOWN
 from fairseq_seg.corpus.pairs import PairTable, RankedPairs
 
-PairBatch = dict[str, Tensor | list]
+PairBatch = dict[str, Any]  # see `ExamplePairs.collate`
 
 
 def prefix_max(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -49,14 +50,14 @@ class ExamplePairs:
         return self.ids[start : start + self.counts[index]]
 
     def num_tokens(self, indices: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """What an example and its memory take of a batch: (1 + pairs) x longest row; own (N',) is its length."""
+        """Return what an example and its pairs take of a batch: (1 + pairs) x longest row; own (N',) is its length."""
         counts = self.counts[indices]
         last = np.maximum(self.starts[indices] + counts - 1, 0)
         longest = self.longest[last] if len(self.longest) else np.zeros_like(own)
         return (1 + counts) * np.maximum(own, np.where(counts > 0, longest, 0))
 
     def fit(self, indices: np.ndarray, own: np.ndarray, max_tokens: int) -> int:
-        """Drop the last pairs of examples that would not fit max_tokens; returns how many examples lost a pair."""
+        """Drop the last pairs of examples that would not fit max_tokens; return how many examples lost a pair."""
         lost = np.zeros(len(indices), dtype=bool)
         while True:
             over = (self.num_tokens(indices, own) > max_tokens) & (self.counts[indices] > 0)
@@ -65,7 +66,7 @@ class ExamplePairs:
             lost |= over
             self.counts[indices[over]] -= 1
 
-    def collate(self, rows: Sequence[Sequence[int]]) -> PairBatch | None:
+    def collate(self, rows: Sequence[Sequence[int] | np.ndarray]) -> PairBatch | None:
         """Lay the pairs of a batch out, each distinct pair once, whoever shares it; None without any pair.
 
         Returns:

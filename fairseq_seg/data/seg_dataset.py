@@ -19,7 +19,7 @@ class SegDataset(LanguagePairDataset):
 
     @classmethod
     def from_pairs(cls, pairs: LanguagePairDataset, retrieved: ExamplePairs | None) -> "SegDataset":
-        """The same examples as `pairs`, as fairseq's own loader made them."""
+        """Return the examples of `pairs`, as fairseq's own loader made them, with retrieved pairs."""
         return cls(
             pairs.src,
             pairs.src_sizes,
@@ -57,9 +57,11 @@ class SegDataset(LanguagePairDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
+        """Return what an example takes of a batch."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
+        """Return what each of some examples takes of a batch, its retrieved pairs included."""
         own = super().num_tokens_vec(indices)
         return own if self.retrieved is None else self.retrieved.num_tokens(indices, own)
 

@@ -44,6 +44,8 @@ Symbols = tuple[int, ...]  # of a sentence
 
 @dataclass
 class SegTranslationConfig(TranslationConfig):
+    """The options of the task."""
+
     left_pad_source: bool = field(default=False, metadata={"help": "not supported: sentences are padded on the right"})
     memory_k: int = field(
         default=2,
@@ -114,6 +116,7 @@ class SegTranslationTask(TranslationTask):
     @classmethod
     @hook
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
+        """Return the task, once its options have been checked."""
         data = utils.split_paths(cfg.data)[0]
         if not os.path.isdir(data):
             raise SegError(f"The data folder {data} does not exist: make it with fairseq-preprocess --destdir {data}.")
@@ -154,6 +157,7 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def build_model(self, cfg, from_checkpoint=False):
+        """Return fairseq's model; training refuses a cache."""
         if self.cfg.memory_cache and not from_checkpoint:
             raise SegError("--memory-cache is for a model that does not change: leave it out to train.")
         return super().build_model(cfg, from_checkpoint)
@@ -171,7 +175,7 @@ class SegTranslationTask(TranslationTask):
         return super().build_generator(models, args, *more, **kwargs)
 
     def open_cache(self, models: Sequence) -> FrozenMemory | None:
-        """The cache of --memory-cache for a model as it is, on its device and with its numbers."""
+        """Open the cache of --memory-cache for a model as it is, on its device and with its numbers."""
         if not self.cfg.memory_cache or self.cfg.memory_k == 0:
             return None
         if len(models) > 1:
@@ -317,6 +321,7 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        """Train on a batch, with fewer pairs where --memory-sample-k says so."""
         pairs = sample["net_input"].get("pairs")
         if self.cfg.memory_sample_k and pairs is not None:
             # Drawn here and not in the data loader: its workers live on and never learn of a new epoch.
@@ -328,6 +333,7 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def valid_step(self, sample, model, criterion):
+        """Validate on a batch."""
         if sample["target"] is None:
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
         result = super().valid_step(sample, model, criterion)
@@ -374,13 +380,13 @@ def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None)
 
 
 def source_symbols(sample: dict) -> list[Symbols]:
-    """The symbols of a batch's sentences, eos included, as keys."""
+    """Return the symbols of a batch's sentences, eos included, as keys."""
     tokens, lengths = (sample["net_input"][name].tolist() for name in ("src_tokens", "src_lengths"))
     return [tuple(row[:length]) for row, length in zip(tokens, lengths, strict=True)]
 
 
 def as_hypothesis(target: Tensor) -> dict:
-    """A target (T,) as if a search had found it with certainty: the form of fairseq's finished hypotheses."""
+    """Return a target (T,) as if a search had found it with certainty, in the form of fairseq's hypotheses."""
     none = target.new_zeros(0)
     return {
         "tokens": target,

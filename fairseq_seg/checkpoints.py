@@ -33,8 +33,8 @@ def allow_fairseq_checkpoints() -> None:
             # numpy arrays and scalars: the iterator's and the meters' state
             np.ndarray,
             np.dtype,
-            np._core.multiarray._reconstruct,
-            np._core.multiarray.scalar,
+            np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
+            np._core.multiarray.scalar,  # type: ignore[attr-defined]
             *(type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_)),
         ]
     )

@@ -69,20 +69,21 @@ class AttachedPairs:
         rows, pairs = header["rows"], header["pairs"]
         if path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
             raise AttachedError(f"{path} is cut off; make it again with seg-attach.")
-        arrays = []
+        arrays: list[np.ndarray] = []
         for dtype, length in zip(COLUMNS, (rows + 1, pairs, pairs, pairs), strict=True):
             # An empty array cannot be mapped.
             mapped = np.memmap(path, dtype, "r", offset, (length,)) if length else np.zeros(0, dtype)
             arrays.append(mapped)
             offset += mapped.nbytes
-        return cls(header, RankedPairs(*arrays))
+        starts, ids, scores, covering = arrays
+        return cls(header, RankedPairs(starts, ids, scores, covering))
 
     @property
     def fingerprint(self) -> str:
         """Identify the pairs of all examples, 16 hexadecimal digits."""
         digest = blake2b(self.memory_fingerprint.encode(), digest_size=8)
         for column in (self.ranked.starts, self.ranked.ids, self.ranked.scores, self.ranked.covering):
-            digest.update(np.ascontiguousarray(column))
+            digest.update(np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
 
     def __len__(self) -> int:

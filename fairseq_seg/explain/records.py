@@ -120,7 +120,7 @@ def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spel
                 copied=mean("copied"),
                 share=mean("share"),
                 probability=math.prod(part.probability for part in parts),
-                p_copy=None if parts[0].p_copy is None else math.prod(part.p_copy for part in parts),
+                p_copy=None if parts[0].p_copy is None else math.prod(part.p_copy or 0.0 for part in parts),
                 p_gen=math.prod(part.p_gen for part in parts),
                 slot=None if best is None else Slot(*best, votes[best]),
             )

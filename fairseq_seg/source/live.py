@@ -68,7 +68,7 @@ class Live:
         )
         distinct: dict[tuple[bytes, bytes], tuple[float, Match]] = {}
         for distance, _, _, match in ranked:
-            distinct.setdefault((match.source.tobytes(), match.target.tobytes()), (-distance, match))
+            distinct.setdefault((match.source.tobytes(), match.target.tobytes()), (float(-distance), match))
         best = list(distinct.values())[: self._candidates]
         matches = [match for _, match in best]
         scores = np.array([score for score, _ in best], dtype=np.float32)

@@ -53,7 +53,7 @@ class SegTranslationConfig(TranslationConfig):
             "help": "retrieved pairs a sentence; 0 is the plain translator. May differ between training and test"
         },
     )
-    memory_select: ChoiceEnum(["topk", "adaptive"]) = field(
+    memory_select: ChoiceEnum(["topk", "adaptive"]) = field(  # type: ignore[valid-type]
         default="topk",
         metadata={"help": "the --memory-k most similar pairs, or as many as cover the source's symbols (Alg. 1)"},
     )
@@ -67,7 +67,7 @@ class SegTranslationConfig(TranslationConfig):
             "one ranking, scores of the second lowered by 0.05; train names the training set"
         },
     )
-    memory_exact: ChoiceEnum(["model", "copy", "ignore"]) = field(
+    memory_exact: ChoiceEnum(["model", "copy", "ignore"]) = field(  # type: ignore[valid-type]
         default="model",
         metadata={
             "help": "where a memory holds the very sentence: let the model decide, return the memory's target as it is "
@@ -88,7 +88,7 @@ class SegTranslationConfig(TranslationConfig):
             "once; for one checkpoint, see seg-cache"
         },
     )
-    memory_cache_type: ChoiceEnum(["auto", *TYPES]) = field(
+    memory_cache_type: ChoiceEnum(["auto", *TYPES]) = field(  # type: ignore[valid-type]
         default="auto",
         metadata={
             "help": "the cache's numbers: fp32 (exact), fp16 (half of it) or int8 (a quarter); auto: as the cache has "
@@ -257,7 +257,7 @@ class SegTranslationTask(TranslationTask):
         """Return what was found for sentences, without the pairs that are too long for the model."""
         assert found.table is not None
         lengths = np.stack([side.lengths[found.ids] for side in (found.table.source, found.table.target)])
-        fits = (lengths + 1 <= np.array([self.max_positions()]).T).all(0)
+        fits = np.all(lengths + 1 <= np.array([self.max_positions()]).T, axis=0)
         if not fits.all():
             logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
         exact = exact_targets(sentences, found, self.wanted)

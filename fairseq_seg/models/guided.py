@@ -87,8 +87,9 @@ class Adapter:
         # Identifies the dictionary, (16,), in every checkpoint: one of the same size may hold other symbols.
         symbols = bytes.fromhex(dictionary_fingerprint(self.dictionary.symbols))
         self.register_buffer("symbols", torch.tensor(list(symbols), dtype=torch.uint8))
-        for name, child in part.named_children():
-            self.add_module(name, child)
+        for name, child in part.named_modules(remove_duplicate=False):  # a shared matrix has two names
+            if name and "." not in name:
+                self.add_module(name, child)
 
     @property
     def guided(self) -> GuidedTranslator:

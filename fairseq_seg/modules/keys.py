@@ -53,11 +53,11 @@ class ContextKeys(nn.Module):
         return match(contexts, keys[..., : contexts.size(-1)])
 
     def for_states(self, keys: Tensor | None) -> Tensor | None:
-        """Return the part of the keys (B, S, size) that is compared with states, (B, S, H), or the same of that part."""
+        """Return the part of keys (B, S, size) that is compared with states, (B, S, H); of that part, the same."""
         return None
 
     def scores(self, by_context: Tensor | None, states: Tensor, keys: Tensor | None) -> Tensor:
-        """Return the content scores (B, T, S) from their linear part, states (B, T, H) and keys or `for_states` keys."""
+        """Return the content scores (B, T, S) from their linear part, states (B, T, H) and `for_states` keys."""
         return by_context
 
 

@@ -90,14 +90,14 @@ class GuidedTranslator(nn.Module):
         passed = self.translator.run(previous, self._encode(tokens, lengths, passed_over))
         if pairs is not None:
             width = pairs["tokens"].size(1)
-            slots = self._write_pairs(each(passed, lambda x: x[batch:, :width]), pairs)
+            slots = self.write_pairs(each(passed, lambda x: x[batch:, :width]), pairs)
             passed = each(passed, lambda x: x[:batch, :steps])
         elif slots is None and self.memory.training:
             # Distributed training waits for a gradient of every parameter, also of the memory that this batch lacks.
             nothing = 0 * sum(parameter.sum() for parameter in self.memory.parameters())
             passed = passed._replace(states=passed.states + nothing)
-        linear = self._from_context(passed.contexts, slots)
-        read = None if slots is None else self.memory(*self._queries(passed.states, linear, slots), slots)
+        linear = self.from_context(passed.contexts, slots)
+        read = None if slots is None else self.memory(*self.queries(passed.states, linear, slots), slots)
         return self._output(passed, linear, read, slots)
 
     def entries(self, pairs: Pairs) -> Entries:
@@ -129,12 +129,12 @@ class GuidedTranslator(nn.Module):
             passed = self.translator.run(pairs["prev_output_tokens"], of_pairs)
             annotations = each(annotations, lambda x: x[:batch])
         if pairs is not None:
-            slots = self._write_pairs(passed, pairs)
+            slots = self.write_pairs(passed, pairs)
         if not self.translator.sums_annotations:
             return Prepared(annotations, None, slots)
         # Steps need neither c_t nor a product with a matrix or with the keys: the sum of all these products over the
         # annotations, weighted by the attention, is the same.
-        from_annotations = self._from_context(annotations.states, slots)
+        from_annotations = self.from_context(annotations.states, slots)
         if slots is not None:
             slots = slots._replace(keys=self.memory.keys.for_states(slots.keys))
         return Prepared(annotations._replace(states=None), from_annotations, slots)
@@ -149,12 +149,12 @@ class GuidedTranslator(nn.Module):
         own, passed = self.translator.step(previous, own, prepared.annotations)
         slots, linear = prepared.slots, prepared.from_annotations
         if linear is None:
-            linear = self._from_context(passed.contexts, slots)
+            linear = self.from_context(passed.contexts, slots)
         else:
             linear = each(linear, lambda x: torch.bmm(passed.attention.type_as(x), x))
         read = None
         if slots is not None:
-            scores, gate_query = self._queries(passed.states, linear, slots)
+            scores, gate_query = self.queries(passed.states, linear, slots)
             coverage = torch.zeros_like(scores) if coverage is None else coverage.view_as(scores)
             weights, gate, coverage = self.memory.step(scores, gate_query, coverage, slots)
             read, coverage = SlotRead(weights, gate, slots.symbols, slots.first), coverage.flatten(0, 1)
@@ -182,10 +182,11 @@ class GuidedTranslator(nn.Module):
         keys, values = self.memory.keys(passed, pairs, self.translator.embed)
         return Entries(keys, self.memory.gate.from_value(values), None if self.fusion == "shallow" else values)
 
-    def _write_pairs(self, passed: Pass | None, pairs: Pairs) -> Slots:
+    def write_pairs(self, passed: Pass | None, pairs: Pairs) -> Slots:
+        """Return the slots of B sentences from a pass over their P distinct pairs."""
         return self.write(each(self._entries(passed, pairs), lambda x: lay_out(x, pairs["slots"])), pairs)
 
-    def _from_context(self, contexts: Tensor, slots: Slots | None) -> FromContext:
+    def from_context(self, contexts: Tensor, slots: Slots | None) -> FromContext:
         """Return what is linear in contexts (B, T, C), or in annotations in their place."""
         logits = self.translator.logits_from_context(contexts)
         if slots is None:
@@ -193,7 +194,7 @@ class GuidedTranslator(nn.Module):
         scores = self.memory.keys.by_context(contexts, slots.keys)
         return FromContext(logits, self.memory.gate.from_context(contexts), scores)
 
-    def _queries(self, states: Tensor, linear: FromContext, slots: Slots) -> tuple[Tensor, Tensor]:
+    def queries(self, states: Tensor, linear: FromContext, slots: Slots) -> tuple[Tensor, Tensor]:
         """Return the content scores (B, T, S) and the gate's query (B, T, G) of states (B, T, H)."""
         scores = self.memory.keys.scores(linear.scores, states, slots.keys)
         return scores, self.memory.gate.query(linear.gate, states)

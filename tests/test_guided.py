@@ -90,7 +90,7 @@ PAIRS = {
 def test_beam_steps_equal_teacher_forcing(kind: str, full: bool, fusion: str, given: str):
     """Rows change places after each step, and take their state along."""
     guided, beam = make_guided(kind, full, fusion), 3
-    entries = guided.entries(PAIRS)
+    entries = guided.entries(PAIRS, guided.run_pairs(PAIRS))
     assert tuple(0 if part is None else part.size(-1) for part in entries) == guided.entry_sizes
     flat = type(entries)(*(None if x is None else x.flatten(0, 1)[PAIRS["slots"].clamp(min=0)] for x in entries))
     memory = {"pairs": {"pairs": PAIRS}, "slots": {"slots": guided.write(flat, PAIRS)}, "nothing": {}}[given]

@@ -75,7 +75,7 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
     log_gen = torch.full(target.shape, -9.0, requires_grad=True)
 
     def step() -> None:
-        slots = guided.write_pairs(of_pairs, pairs)
+        slots = guided.write_pairs(pairs, of_pairs)
         linear = guided.from_context(of_sentences.contexts, slots)
         result = guided.memory(*guided.queries(of_sentences.states, linear, slots), slots)
         log_p, _ = target_log_prob(log_gen, result, target)

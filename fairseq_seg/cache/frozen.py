@@ -126,7 +126,7 @@ class EntryCache:
         pairs["src_tokens"] = pairs["src_tokens"][:, :source_width]
         for name in ("prev_output_tokens", "tokens"):
             pairs[name] = pairs[name][:, :width]
-        entries = self._model.guided.entries(pairs)
+        entries = self._model.guided.entries(pairs, self._model.guided.run_pairs(pairs))
         # As in `ExamplePairs.collate`, an unknown symbol is no slot.
         real = (pairs["tokens"] != self._model.guided.pad) & (pairs["tokens"] != UNKNOWN)
         rows = self.format.encode(Entries(*(None if part is None else part[real] for part in entries)))

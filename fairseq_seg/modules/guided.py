@@ -84,14 +84,18 @@ class GuidedTranslator(nn.Module):
             previous: y_{t-1}, (B, T).
         """
         batch, steps = previous.shape
-        passed_over = self._to_pass_over(pairs)
-        if passed_over is not None:
+        together = pairs is not None and self.memory.keys.needs_pass
+        if together:
+            tokens = stack_rows(tokens, pairs["src_tokens"], self.pad)
+            lengths = torch.cat([lengths, pairs["src_lengths"]])
             previous = stack_rows(previous, pairs["prev_output_tokens"], self.pad)
-        passed = self.translator.run(previous, self._encode(tokens, lengths, passed_over))
-        if pairs is not None:
+        passed, of_pairs = self.translator.run(previous, self.translator.encode(tokens, lengths)), None
+        if together:
             width = pairs["tokens"].size(1)
-            slots = self.write_pairs(each(passed, lambda x: x[batch:, :width]), pairs)
+            of_pairs = each(passed, lambda x: x[batch:, :width])
             passed = each(passed, lambda x: x[:batch, :steps])
+        if pairs is not None:
+            slots = self.write_pairs(pairs, of_pairs)
         elif slots is None and self.memory.training:
             # Distributed training waits for a gradient of every parameter, also of the memory that this batch lacks.
             nothing = 0 * sum(parameter.sum() for parameter in self.memory.parameters())
@@ -100,13 +104,18 @@ class GuidedTranslator(nn.Module):
         read = None if slots is None else self.memory(*self.queries(passed.states, linear, slots), slots)
         return self._output(passed, linear, read, slots)
 
-    def entries(self, pairs: Pairs) -> Entries:
-        """Return what is kept of P pairs from a pass over them alone, (P, T', ...): for a cache, which has the rest."""
-        passed = None
-        if self._to_pass_over(pairs) is not None:
-            annotations = self.translator.encode(pairs["src_tokens"], pairs["src_lengths"])
-            passed = self.translator.run(pairs["prev_output_tokens"], annotations)
-        return self._entries(passed, pairs)
+    def run_pairs(self, pairs: Pairs) -> Pass | None:
+        """Return a pass over P pairs alone, if their keys need one."""
+        if not self.memory.keys.needs_pass:
+            return None
+        annotations = self.translator.encode(pairs["src_tokens"], pairs["src_lengths"])
+        return self.translator.run(pairs["prev_output_tokens"], annotations)
+
+    def entries(self, pairs: Pairs, passed: Pass | None) -> Entries:
+        """Return what is kept of P pairs, (P, T', ...), from the pass over them."""
+        passed = each(passed, Tensor.detach) if self.detach else passed
+        keys, values = self.memory.keys(passed, pairs, self.translator.embed)
+        return Entries(keys, self.memory.gate.from_value(values), None if self.fusion == "shallow" else values)
 
     @property
     def entry_sizes(self) -> tuple[int, int, int]:
@@ -118,18 +127,17 @@ class GuidedTranslator(nn.Module):
         """Return the slots of B sentences from entries that are laid out by sentence already, (B, S, ...)."""
         return write_slots(entries, pairs["tokens"], pairs["slots"], self.pad)
 
+    def write_pairs(self, pairs: Pairs, passed: Pass | None) -> Slots:
+        """Return the slots of B sentences from a pass over their P distinct pairs."""
+        return self.write(each(self.entries(pairs, passed), lambda x: lay_out(x, pairs["slots"])), pairs)
+
     def prepare(
         self, tokens: Tensor, lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None
     ) -> Prepared:
         """Return what the beam steps of B sentences need; arguments as of `forward`."""
-        batch, passed_over = tokens.size(0), self._to_pass_over(pairs)
-        annotations, passed = self._encode(tokens, lengths, passed_over), None
-        if passed_over is not None:
-            of_pairs = each(annotations, lambda x: x[batch:])
-            passed = self.translator.run(pairs["prev_output_tokens"], of_pairs)
-            annotations = each(annotations, lambda x: x[:batch])
+        annotations = self.translator.encode(tokens, lengths)
         if pairs is not None:
-            slots = self.write_pairs(passed, pairs)
+            slots = self.write_pairs(pairs, self.run_pairs(pairs))
         if not self.translator.sums_annotations:
             return Prepared(annotations, None, slots)
         # Steps need neither c_t nor a product with a matrix or with the keys: the sum of all these products over the
@@ -164,27 +172,6 @@ class GuidedTranslator(nn.Module):
         """Return the state of other rows; order (R',)."""
         coverage = each(state.coverage, lambda x: x.index_select(0, order))
         return State(self.translator.reorder(state.translator, order), coverage)
-
-    def _to_pass_over(self, pairs: Pairs | None) -> Pairs | None:
-        """Return the pairs if the translator has to pass over them."""
-        return pairs if self.memory.keys.needs_pass else None
-
-    def _encode(self, tokens: Tensor, lengths: Tensor, pairs: Pairs | None) -> Any:
-        """Return the annotations of the sentences and, behind them, of the pairs."""
-        if pairs is not None:
-            tokens = stack_rows(tokens, pairs["src_tokens"], self.pad)
-            lengths = torch.cat([lengths, pairs["src_lengths"]])
-        return self.translator.encode(tokens, lengths)
-
-    def _entries(self, passed: Pass | None, pairs: Pairs) -> Entries:
-        """Return what is kept of P pairs that the translator passed over, if their keys need that."""
-        passed = each(passed, Tensor.detach) if self.detach else passed
-        keys, values = self.memory.keys(passed, pairs, self.translator.embed)
-        return Entries(keys, self.memory.gate.from_value(values), None if self.fusion == "shallow" else values)
-
-    def write_pairs(self, passed: Pass | None, pairs: Pairs) -> Slots:
-        """Return the slots of B sentences from a pass over their P distinct pairs."""
-        return self.write(each(self._entries(passed, pairs), lambda x: lay_out(x, pairs["slots"])), pairs)
 
     def from_context(self, contexts: Tensor, slots: Slots | None) -> FromContext:
         """Return what is linear in contexts (B, T, C), or in annotations in their place."""

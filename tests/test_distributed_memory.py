@@ -10,6 +10,7 @@ import torch.multiprocessing as multiprocessing
 
 from fairseq_seg.cli.average import load_checkpoint
 from fairseq_seg.corpus.attached import AttachedPairs
+from fairseq_seg.corpus.selection import Selection
 from tests.corpus import make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock, train_two_processes
 from tests.test_learns_to_copy import PLUGIN, prepare
@@ -94,7 +95,7 @@ OPTIONS_OF_TRAINING += ["--memory-min-score", MIN_SCORE, "--batch-size", 2, "--m
 
 def test_stock_training_as_two_processes_equals_one(attached: Path, tmp_path: Path):
     memory = AttachedPairs.load(attached / "train.en-fr.memory")
-    empty = sum(len(memory.select(row, 2, min_score=MIN_SCORE)[0]) == 0 for row in range(len(memory))) / len(memory)
+    empty = (memory.select(Selection(2, min_score=MIN_SCORE)).counts == 0).mean()
     assert 0.1 < empty < 0.5  # sentences of one length stand together: these batches have no memory at all
     run_stock("train", attached, *OPTIONS_OF_TRAINING, "--update-freq", 2, "--save-dir", tmp_path / "one")
     train_two_processes(attached, *OPTIONS_OF_TRAINING, "--save-dir", tmp_path / "two")

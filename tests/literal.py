@@ -114,7 +114,9 @@ class LiteralModel:
         slots = []
         for source, target in pairs:
             if self.has_target_keys:
-                keys = self.run_bidirectional("decoder.target_keys", [self["decoder.embed.weight"][y] for y in target])
+                keys = self.run_bidirectional(
+                    "decoder.memory.keys.gru", [self["decoder.embed.weight"][y] for y in target]
+                )
                 values = keys
             else:
                 steps = self.translate(source, target)
@@ -126,7 +128,7 @@ class LiteralModel:
 
     @property
     def has_target_keys(self) -> bool:
-        return any(name.startswith("decoder.target_keys.") for name in self.parameters)
+        return any(name.startswith("decoder.memory.keys.gru.") for name in self.parameters)
 
     def gate(self, context: Tensor, state: Tensor, value: Tensor) -> Tensor:
         """zeta_t = sigmoid(f_gate(c_t, z_t, z~_t))."""
@@ -148,7 +150,7 @@ class LiteralModel:
     ) -> list[Prediction]:
         """Alg. 2, lines 15 to 26: the distribution at every step, given the target so far and the retrieved pairs."""
         slots = self.remember(pairs)
-        metric, penalty = self["decoder.memory.metric"], self["decoder.memory.coverage_penalty"]
+        metric, penalty = self["decoder.memory.keys.metric"], self["decoder.memory.coverage_penalty"]
         coverage = [torch.zeros((), dtype=torch.float64) for _ in slots]
         predictions = []
         for step in self.translate(source, target):
@@ -161,8 +163,8 @@ class LiteralModel:
             for slot, covered in zip(slots, coverage, strict=True):
                 matched = metric * slot.key if metric.dim() == 1 else metric @ slot.key
                 score = query @ matched
-                if "decoder.memory.state_metric" in self.parameters:
-                    metric_n = self["decoder.memory.state_metric"]
+                if "decoder.memory.keys.state_metric" in self.parameters:
+                    metric_n = self["decoder.memory.keys.state_metric"]
                     matched = metric_n * slot.value if metric_n.dim() == 1 else metric_n @ slot.value
                     score = score + step.state @ matched
                 scores.append(score - penalty.squeeze() * covered)  # Eq. 7

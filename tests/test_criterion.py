@@ -9,8 +9,20 @@ from fairseq.logging import metrics
 from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
 from fairseq_seg.errors import SegError
 from fairseq_seg.tasks.seg_translation import SegTranslationConfig, SegTranslationTask
-from tests.test_memory import PAIRS, ROWS, SENTENCES, every_option, literal_predictions
-from tests.tiny import SOURCE, TARGET, literal, make_batch, make_criterion, make_model, predict
+from tests.tiny import (
+    PAIRS,
+    ROWS,
+    SENTENCES,
+    SOURCE,
+    TARGET,
+    every_option,
+    literal,
+    literal_predictions,
+    make_batch,
+    make_criterion,
+    make_model,
+    predict,
+)
 
 SYMBOLS = sum(len(target) for _, target in SENTENCES)
 
@@ -125,7 +137,7 @@ def test_copy_weight_teaches_the_match_where_the_gate_is_closed(fusion):
     for weight in (0.0, 0.5):
         model.zero_grad()
         make_criterion(copy_weight=weight)(model, batch)[0].backward()
-        gradients.append(model.decoder.memory.metric.grad.norm().item())
+        gradients.append(model.decoder.memory.keys.metric.grad.norm().item())
     assert gradients[0] < 1e-6 and gradients[1] > 1e-4
 
 
@@ -155,6 +167,6 @@ def test_nan_names_the_batch(training):
 
     step()
     with torch.no_grad():
-        model.decoder.memory.metric[0] = float("nan")
+        model.decoder.memory.keys.metric[0] = float("nan")
     with pytest.raises(SegError, match=r"NaN in the batch \[(\d, ){3}\d\]"):
         step()

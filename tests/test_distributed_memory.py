@@ -14,8 +14,7 @@ from fairseq_seg.corpus.selection import Selection
 from tests.corpus import make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock, train_two_processes
 from tests.test_learns_to_copy import PLUGIN, prepare
-from tests.test_memory import OPTIONS
-from tests.tiny import make_batch, make_criterion, make_model, random_pairs
+from tests.tiny import OPTIONS, make_batch, make_criterion, make_model, random_pairs
 
 SENTENCES, PAIRS = random_pairs(1, 8), random_pairs(2, 6)
 RATE = 1.0

@@ -1,7 +1,6 @@
-"""The key-value memory inside the whole model: equal to the literal Alg. 2, whatever the options and the batch."""
+"""The memory inside the whole model: equal to the literal Alg. 2, whatever the options and the batch."""
 
 import random
-from itertools import product
 
 import pytest
 import torch
@@ -12,10 +11,15 @@ from fairseq_seg.errors import SegError
 from tests.literal import EOS
 from tests.tiny import (
     PAD,
+    PAIRS,
+    ROWS,
+    SENTENCES,
     SOURCE,
     TARGET,
     by_sentence,
+    every_option,
     literal,
+    literal_predictions,
     make_batch,
     make_criterion,
     make_model,
@@ -24,24 +28,6 @@ from tests.tiny import (
 )
 
 BOS = 0  # in no sentence
-# The CopyNet-style keys always come with a full matrix.
-KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full")]
-OPTIONS = [
-    {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
-    for fusion, (keys, match), hidden in product(("shallow", "deep", "both"), KEYS, (3, 0))
-]
-SENTENCES, PAIRS = random_pairs(1, 4), random_pairs(2, 5)
-# No pair, one, several; the best pair of the last two sentences is the same.
-ROWS = [[0, 1, 2], [], [3], [3, 0]]
-
-every_option = pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
-
-
-def literal_predictions(literal_model):
-    return [
-        literal_model.predict(*sentence, [PAIRS[pair] for pair in row])
-        for sentence, row in zip(SENTENCES, ROWS, strict=True)
-    ]
 
 
 @every_option
@@ -166,7 +152,7 @@ def test_a_shared_pair_is_computed_once_and_changes_nothing(training):
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
     else:
-        memories = [model.encoder.forward_torchscript(b["net_input"])["memory"] for b in (batch, separate)]
+        memories = [model.encoder.forward_torchscript(b["net_input"])[0].slots for b in (batch, separate)]
         assert rows == [2, 7]
         for a, b in zip(*memories, strict=True):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-5)

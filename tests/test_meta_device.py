@@ -1,33 +1,11 @@
-"""No host sync and no stray CPU tensor: the model runs on the meta device, where no value can be looked at.
-
-`.item()`, `unique`, `nonzero` and most mixtures of devices raise there; products and indexing with a CPU tensor do not,
-so that every operation is watched, too.
-"""
+"""No host sync and no stray CPU tensor: the model runs on the meta device, where no value can be looked at."""
 
 import pytest
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from fairseq_seg.data.example_pairs import limit
-from tests.test_memory import PAIRS, ROWS, SENTENCES, every_option
-from tests.tiny import make_batch, make_criterion, make_model
-
-
-class RefuseCPU(TorchDispatchMode):
-    """Raises at any operation that takes or makes a CPU tensor."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves((args, kwargs, result)):
-            if isinstance(leaf, Tensor) and leaf.device.type == "cpu":
-                raise AssertionError(f"{func} met a CPU tensor of shape {tuple(leaf.shape)}")
-        return result
-
-
-def on_meta(batch: dict) -> dict:
-    return tree_map(lambda x: x.to("meta") if isinstance(x, Tensor) else x, batch)
+from tests.meta import RefuseCPU, on_meta
+from tests.tiny import PAIRS, ROWS, SENTENCES, every_option, make_batch, make_criterion, make_model
 
 
 @pytest.mark.parametrize("rows", [ROWS, None], ids=["memory", "plain"])

@@ -11,8 +11,20 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
 from fairseq_seg.tasks.seg_translation import SegTranslationConfig, SegTranslationTask
 from tests.literal import EOS
-from tests.test_memory import OPTIONS, PAIRS, ROWS, SENTENCES, every_option
-from tests.tiny import PAD, SOURCE, TARGET, make_batch, make_model, predict, random_pairs
+from tests.tiny import (
+    OPTIONS,
+    PAD,
+    PAIRS,
+    ROWS,
+    SENTENCES,
+    SOURCE,
+    TARGET,
+    every_option,
+    make_batch,
+    make_model,
+    predict,
+    random_pairs,
+)
 
 
 def make_generator(model: SegGRUModel, beam: int) -> SequenceGenerator:
@@ -38,7 +50,7 @@ def test_a_copy_stands_alone():
             parameter.zero_()
     assert all(torch.equal(a, b) for a, b in zip(predict(twin, batch), expected, strict=True))
     # The encoder makes the memory with the cell of its own copy.
-    assert twin.encoder.forward_torchscript(batch["net_input"])["memory"].gate_values.abs().sum() > 0
+    assert twin.encoder.forward_torchscript(batch["net_input"])[0].slots.gate_values.abs().sum() > 0
 
 
 @every_option
@@ -71,7 +83,7 @@ def test_a_checkpoint_goes_on_with_another_memory(fresh):
     for name, value in model.state_dict().items():
         old = trained.state_dict().get(name)
         taken_over = old is not None and old.shape == value.shape
-        assert taken_over or name.startswith(("decoder.memory.", "decoder.target_keys."))
+        assert taken_over or name.startswith("decoder.memory.")
         assert torch.equal(value, old if taken_over else initial[name]), name
     plain = make_batch(SENTENCES)
     assert all(torch.equal(a, b) for a, b in zip(predict(model, plain), predict(trained, plain), strict=True))
@@ -87,7 +99,8 @@ def test_keys_with_states_start_as_the_papers(match):
     batch = make_batch(SENTENCES, PAIRS, ROWS)
     expected = torch.cat(predict(paper, batch))
     assert (torch.cat(predict(model, batch)) - expected).abs().max() > 0.01
-    model.load_state_dict(state | {"decoder.memory.state_metric": fresh.state_dict()["decoder.memory.state_metric"]})
+    initial = "decoder.memory.keys.state_metric"
+    model.load_state_dict(state | {initial: fresh.state_dict()[initial]})
     torch.testing.assert_close(torch.cat(predict(model, batch)), expected, rtol=0, atol=1e-6)
 
 
@@ -170,7 +183,7 @@ def test_any_number_of_pairs_decodes(k):
     assert all(torch.isfinite(best[0]["score"]) for best in make_generator(model, beam=5).generate([model], batch))
 
 
-@pytest.mark.parametrize("poisoned", ["decoder.memory.metric", "decoder.output.weight"])
+@pytest.mark.parametrize("poisoned", ["decoder.memory.keys.metric", "decoder.output.weight"])
 def test_nan_in_decoding_names_the_batch(poisoned):
     """Whether the search survives a NaN (as -inf) or trips over it."""
     task = SegTranslationTask(SegTranslationConfig(), SOURCE, TARGET)

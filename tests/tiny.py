@@ -1,9 +1,11 @@
 """Tiny models with random parameters and tiny batches, made by the package's own builder and data set."""
 
 import random
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 from fairseq.data import Dictionary, ListDataset
 from torch import Tensor
@@ -15,7 +17,7 @@ from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
 from fairseq_seg.data.example_pairs import ExamplePairs
 from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
-from tests.literal import EOS, LiteralModel
+from tests.literal import EOS, LiteralModel, Prediction
 
 Pair = tuple[list[int], list[int]]  # source and target, each ending in eos
 PAD = 1
@@ -41,7 +43,7 @@ def make_model(seed: int = 1, randomize: bool = True, **options) -> SegGRUModel:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.uniform_(-0.9, 0.9)
-            model.decoder.memory.metric.mul_(20.0)  # or q would be nearly even, and hide faults
+            model.decoder.memory.keys.metric.mul_(20.0)  # or q would be nearly even, and hide faults
             model.decoder.memory.coverage_penalty.fill_(3.0)
     return model.eval()
 
@@ -67,7 +69,7 @@ def list_dataset(sentences: list[list[int]]) -> ListDataset:
 
 
 def make_pairs(pairs: list[Pair], rows: list[list[int]], cached: bool = False) -> ExamplePairs:
-    """Return the retrieved pairs of one example a row; a row names its pairs, best first."""
+    """Return the retrieved pairs of one example per row; a row names its pairs, best first."""
     ranked = [(np.array(row, dtype=np.int64), np.ones(len(row), np.float32), np.ones(len(row), bool)) for row in rows]
     sides = (Sequences.from_rows(pair[side] for pair in pairs) for side in (0, 1))
     table = PairTable(*sides, (Spelling(SOURCE.symbols), Spelling(TARGET.symbols)))
@@ -101,4 +103,26 @@ def predict(model: SegGRUModel, batch: dict) -> list[Tensor]:
 def literal(model: SegGRUModel) -> LiteralModel:
     """Return the literal version of a model."""
     # A shared matrix stands in the state under all of its names.
-    return LiteralModel(model.state_dict(), model.decoder.fusion, model.decoder.detach_memory)
+    return LiteralModel(model.state_dict(), model.guided.fusion, model.guided.detach)
+
+
+# Every combination of the memory's options, and a batch for them.
+# The CopyNet-style keys always come with a full matrix.
+KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full")]
+OPTIONS = [
+    {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
+    for fusion, (keys, match), hidden in product(("shallow", "deep", "both"), KEYS, (3, 0))
+]
+SENTENCES, PAIRS = random_pairs(1, 4), random_pairs(2, 5)
+# No pair, one, several; the best pair of the last two sentences is the same.
+ROWS = [[0, 1, 2], [], [3], [3, 0]]
+
+every_option = pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+
+
+def literal_predictions(literal_model: LiteralModel) -> list[list[Prediction]]:
+    """Return the literal predictions for SENTENCES with the retrieved ROWS of PAIRS."""
+    return [
+        literal_model.predict(*sentence, [PAIRS[pair] for pair in row])
+        for sentence, row in zip(SENTENCES, ROWS, strict=True)
+    ]

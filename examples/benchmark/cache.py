@@ -23,18 +23,18 @@ LIMIT = 2**40
 
 def cached(sizes: Namespace, model, dictionary, k: int, number_type: str, folder: Path, full: bool) -> Callable:
     """Beam search over a batch whose memory comes from a cache that is full, or empty each time."""
-    from fairseq_seg.cache.frozen import FrozenMemory
+    from fairseq_seg.cache.frozen import EntryCache
     from fairseq_seg.cache.segments import PairCache
 
     batch = memory_batch(sizes, dictionary, k)
-    memory = batch["net_input"]["memory"]
-    cache = FrozenMemory(model, folder / number_type, number_type, LIMIT)
+    pairs = batch["net_input"].pop("pairs")
+    cache = EntryCache(model, folder / number_type, number_type, LIMIT)
     search = decoder(model, dictionary, batch)
 
     def job() -> None:
         if not full:
             cache.pairs = PairCache(Path(mkdtemp(dir=folder)), cache.format.row_bytes, LIMIT)
-        batch["net_input"]["memory"] = cache.write(memory)
+        batch["net_input"]["slots"] = cache.write(pairs)
         search()
 
     return job

@@ -20,19 +20,22 @@ from translator import translator as decoder
 def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
     """A batch with k pairs a sentence, laid out by the collater of the data."""
     import numpy as np
-    from fairseq.data import ListDataset
 
+    from fairseq_seg.corpus.pairs import PairTable, RankedPairs
+    from fairseq_seg.corpus.sequences import Sequences
+    from fairseq_seg.corpus.subwords import Spelling
     from fairseq_seg.data.example_pairs import ExamplePairs
 
     batch = random_batch(sizes, dictionary)
     pairs = sizes.batch * k
-    lengths = np.full(pairs, sizes.length)
-    source, target = (ListDataset(list(random_rows(pairs, sizes, dictionary)), lengths) for _ in range(2))
+    without_eos = (random_rows(pairs, sizes, dictionary)[:, :-1].numpy() for _ in range(2))
+    sides = map(Sequences.from_rows, without_eos)
+    table = PairTable(*sides, (Spelling(dictionary.symbols), Spelling(dictionary.symbols)))
     ids = np.arange(pairs)
-    symbols = dictionary.pad(), dictionary.eos()
-    memory = ExamplePairs(np.arange(sizes.batch + 1) * k, ids, source, target, *symbols, cached=True)
+    scores, covering = np.ones(pairs, np.float32), np.ones(pairs, bool)
+    ranked = RankedPairs(np.arange(sizes.batch + 1) * k, ids, scores, covering, table)
     if k > 0:
-        batch["net_input"]["memory"] = memory.collate(ids.reshape(sizes.batch, k))
+        batch["net_input"]["pairs"] = ExamplePairs(ranked, cached=True).collate(ids.reshape(sizes.batch, k))
     return batch
 
 
@@ -56,26 +59,25 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
     import torch
 
     from fairseq_seg.modules.fusion import target_log_prob
+    from fairseq_seg.modules.translator import each
 
     dictionary = vocabulary(sizes.symbols)
     model, batch = seg_model(sizes, dictionary), memory_batch(sizes, dictionary, k)
     net_input, target = batch["net_input"], batch["target"]
-    memory = net_input["memory"]
-    encoder, cell, embed = model.encoder, model.decoder.cell, model.decoder.embed
+    pairs, guided = net_input["pairs"], model.guided
 
-    def translator_pass(tokens: dict) -> tuple:
-        annotations = encoder.annotate(tokens["src_tokens"], tokens["src_lengths"])
-        states, contexts, _ = cell(embed(tokens["prev_output_tokens"]), annotations)
-        return contexts.detach().requires_grad_(), states.detach().requires_grad_()
+    def translator_pass(tokens: dict):
+        annotations = guided.translator.encode(tokens["src_tokens"], tokens["src_lengths"])
+        passed = guided.translator.run(tokens["prev_output_tokens"], annotations)
+        return each(passed, lambda x: x.detach().requires_grad_())
 
-    contexts, states = translator_pass(net_input)
-    pair_contexts, pair_states = translator_pass(memory)
+    of_sentences, of_pairs = translator_pass(net_input), translator_pass(pairs)
     log_gen = torch.full(target.shape, -9.0, requires_grad=True)
 
     def step() -> None:
-        slots = model.decoder.write_memory(model.decoder.entries(pair_contexts, pair_states), memory)
-        linear = model.decoder.from_context(contexts, slots)
-        result = model.decoder.memory(*model.decoder.memory_queries(states, linear, slots), slots)
+        slots = guided.write_pairs(pairs, of_pairs)
+        linear = guided.from_context(of_sentences.contexts, slots)
+        result = guided.memory(*guided.queries(of_sentences.states, linear, slots), slots)
         log_p, _ = target_log_prob(log_gen, result, target)
         log_p.sum().backward()
 

@@ -61,11 +61,12 @@ def watch_all(stopwatch: Stopwatch) -> None:
     from fairseq.search import BeamSearch
     from fairseq.sequence_generator import SequenceGenerator
 
-    from fairseq_seg.cache.frozen import FrozenMemory
+    from fairseq_seg.cache.frozen import EntryCache
     from fairseq_seg.data.seg_dataset import SegDataset
-    from fairseq_seg.models.seg_gru import SegGRUDecoder, SegGRUEncoder
+    from fairseq_seg.models.guided import GuidedDecoder, GuidedEncoder
     from fairseq_seg.modules.cgru import ConditionalGRU
-    from fairseq_seg.modules.memory import KeyValueMemory
+    from fairseq_seg.modules.gru import GRUTranslator
+    from fairseq_seg.modules.memory import SlotReader
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
     loading, data, reorder = "start: checkpoint, split and attached memory", "batches", "step: beams change places"
@@ -76,16 +77,16 @@ def watch_all(stopwatch: Stopwatch) -> None:
         (SegTranslationTask, "get_batch_iterator", "start: order of the batches"),
         (SegDataset, "__getitem__", data),
         (SegDataset, "collater", data),
-        (SegGRUEncoder, "annotate", "encoder: sentences and pairs"),
+        (GRUTranslator, "encode", "encoder: sentences and pairs"),
         (ConditionalGRU, "forward", "memory: decoder pass over the pairs"),
-        (FrozenMemory, "write", "memory: cache"),
-        (SegGRUEncoder, "forward_torchscript", "memory: slots and scores, context products"),
-        (SegGRUEncoder, "reorder_encoder_out", reorder),
-        (SegGRUDecoder, "reorder_incremental_state", reorder),
-        (SegGRUDecoder, "step", "step: recurrence and attention"),
-        (KeyValueMemory, "step", "step: memory read"),
-        (SegGRUDecoder, "output_layer", "step: readout and vocabulary"),
-        (SegGRUDecoder, "get_normalized_probs", "mixture: softmax and copies"),
+        (EntryCache, "write", "memory: cache"),
+        (GuidedEncoder, "forward", "memory: slots and scores, context products"),
+        (GuidedEncoder, "reorder_encoder_out", reorder),
+        (GuidedDecoder, "reorder_incremental_state", reorder),
+        (GuidedDecoder, "forward", "step: recurrence and attention"),
+        (SlotReader, "step", "step: memory read"),
+        (GRUTranslator, "logits", "step: readout and vocabulary"),
+        (GuidedDecoder, "get_normalized_probs", "mixture: softmax and copies"),
         (BeamSearch, "step", search),
         (SequenceGenerator, "_generate", search),
     ):

@@ -28,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fairseq_seg.corpus.attached import write_attached
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.retrieval.search import SearchSettings, open_retriever, retriever_pool
+from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.retrieval.fuzzy import fuzzy_scores
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, start_java
 from fairseq_seg.retrieval.retriever import OVERFETCH, Memory, Retriever
-from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.retrieval.search import SearchSettings, open_retriever, retriever_pool
 from fairseq_seg.retrieval.unit import Symbols
 from preprocess.attach import keep, parser
 

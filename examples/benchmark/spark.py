@@ -25,10 +25,10 @@ from rounds import add_json_option, spread, write_json
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.retrieval.search import open_retriever, retriever_pool
-from fairseq_seg.retrieval.spark_search import cluster_search
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.retrieval.search import open_retriever, retriever_pool
 from fairseq_seg.retrieval.spark import connect
+from fairseq_seg.retrieval.spark_search import cluster_search
 from preprocess.attach import CHUNK
 
 SETTINGS = SearchSettings()

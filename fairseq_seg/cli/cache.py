@@ -19,7 +19,7 @@ from fairseq_seg.errors import SegError, command
 if TYPE_CHECKING:
     from fairseq.dataclass.configs import FairseqConfig
 
-    from fairseq_seg.cache.frozen import FrozenMemory
+    from fairseq_seg.cache.frozen import EntryCache
     from fairseq_seg.data.example_pairs import ExamplePairs
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
@@ -66,7 +66,7 @@ def describe(folder: Path) -> str:
     return "\n".join(f"{name}: {fact}" for name, fact in facts.items())
 
 
-def set_up(options: argparse.Namespace, rest: list[str]) -> tuple[FairseqConfig, SegTranslationTask, FrozenMemory]:
+def set_up(options: argparse.Namespace, rest: list[str]) -> tuple[FairseqConfig, SegTranslationTask, EntryCache]:
     """Read fairseq's options, load the model and open its cache."""
     from fairseq import tasks
 
@@ -100,7 +100,7 @@ def read_pairs(task: SegTranslationTask, limit: int | None) -> list[ExamplePairs
     return tables
 
 
-def choose(memories: list[ExamplePairs], cache: FrozenMemory) -> tuple[list[tuple[ExamplePairs, int]], list[int]]:
+def choose(memories: list[ExamplePairs], cache: EntryCache) -> tuple[list[tuple[ExamplePairs, int]], list[int]]:
     """Return the pairs that the cache lacks, each text once, and how many bytes each of them will take."""
     from tqdm import tqdm
 
@@ -117,7 +117,7 @@ def choose(memories: list[ExamplePairs], cache: FrozenMemory) -> tuple[list[tupl
     return [pair for pair, _ in new.values()], [size for _, size in new.values()]
 
 
-def check_room(sizes: list[int], pairs: int, cache: FrozenMemory) -> None:
+def check_room(sizes: list[int], pairs: int, cache: EntryCache) -> None:
     """Say how much the pairs will take, and refuse what would push out what was written just before."""
     needed, room = sum(sizes), cache.pairs.room
     if not sizes:

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.modules.fusion import sum_log_probs, target_log_prob
+from fairseq_seg.modules.memory import SlotRead
 
 
 @dataclass
@@ -55,20 +56,20 @@ LEAST = 1e-6  # added to p_copy in the loss of the copies: a slot that was as go
 FIGURES = ("gate", "present", "copied", "entropy", "lambda")  # of the memory, in the log
 
 
-def in_memory(read, target: Tensor) -> Tensor:
-    """Where the memory holds the target symbol; read: `SlotRead`, target (B, T) -> (B, T)."""
+def in_slots(read: SlotRead, target: Tensor) -> Tensor:
+    """Return where the slots hold the target symbol; target (B, T) -> (B, T)."""
     return (read.symbols.unsqueeze(1) == target.unsqueeze(2)).any(-1)
 
 
-def memory_figures(copy_mass: Tensor, read, target: Tensor, real: Tensor) -> dict[str, Tensor]:
-    """Sums over the real target symbols of sentences that have a memory.
+def memory_figures(copy_mass: Tensor, read: SlotRead, target: Tensor, real: Tensor) -> dict[str, Tensor]:
+    """Return sums over the real target symbols of sentences that have slots.
 
     Args:
-        copy_mass: p_copy(target), (B, T). read: `SlotRead`. target: (B, T). real: (B, T), True at real symbols.
+        copy_mass: p_copy(target), (B, T). target: (B, T). real: (B, T), True at real symbols.
     """
     real = real & ~torch.isneginf(read.gate)
     gate = torch.sigmoid(read.gate)
-    present = in_memory(read, target)
+    present = in_slots(read, target)
     entropy = torch.special.entr(read.weights).sum(-1)
     figures = {"gate": gate, "present": present.float(), "copied": gate * copy_mass, "entropy": entropy}
     sums = {f"memory_{name}": (x * real).sum().detach() for name, x in figures.items()}
@@ -124,7 +125,7 @@ class SegCrossEntropy(FairseqCriterion):
         if read is not None and self.generator_weight > 0:
             loss = loss - self.generator_weight * (generated * real).sum()
         if extra["read"] is not None and self.copy_weight > 0:
-            present = in_memory(extra["read"], target) & real
+            present = in_slots(extra["read"], target) & real
             loss = loss - self.copy_weight * (torch.log(copy_mass + LEAST) * present).sum()
         sample_size = target.size(0) if self.sentence_avg else sample["ntokens"]
         logging_output = {

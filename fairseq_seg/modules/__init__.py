@@ -1,1 +1,1 @@
-"""The model's parts in plain torch: they know nothing of fairseq."""
+"""SEG-NMT in plain torch: a translator and the memory around it, without fairseq."""

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 class AdditiveAttention(nn.Module):
     """alpha_t,tau = softmax_tau(v . tanh(W_h h_tau + W_s s_t)).
 
-    The projection W_h h of all annotations is made once a sentence (`project`), not once a step.
+    The projection W_h h of all annotations is computed once per sentence (`project`), not at every step.
     """
 
     def __init__(self, annotation_size: int, query_size: int, attention_size: int):
@@ -18,18 +18,18 @@ class AdditiveAttention(nn.Module):
         self.score = nn.Linear(attention_size, 1, bias=False)
 
     def project(self, annotations: Tensor) -> Tensor:
-        """annotations (B, S, 2H) -> (B, S, A)."""
+        """Return W_h h; annotations (B, S, 2H) -> (B, S, A)."""
         return self.annotation_proj(annotations)
 
     @staticmethod
     def exponential(projection: Tensor) -> Tensor:
-        """e^2x in fp32, for `quick`; what lies beyond 40 counts as 40, because no number is larger than e^88."""
+        """Return e^2x in fp32, for `quick`; |x| above 40 counts as 40, because fp32 ends near e^88."""
         return torch.exp(2 * projection.float().clamp(-40, 40))
 
     def quick(self, query: Tensor, exponential: Tensor, mask: Tensor) -> Tensor:
-        """As `forward`, without gradients and with no tanh of all positions at every step.
+        """Attend as `forward` does, without gradients and with no tanh of all positions at every step.
 
-        tanh(x + y) = 1 - 2 / (1 + e^2x e^2y), where e^2x, `exponential` of W_h h (B, S, A), is made once a sentence.
+        tanh(x + y) = 1 - 2 / (1 + e^2x e^2y), where e^2x, `exponential` of W_h h (B, S, A), needs no step.
         The 1 adds the same to the scores of all positions, so the softmax does not need it.
         """
         query = self.exponential(query).view(exponential.size(0), -1, 1, query.size(-1))
@@ -39,7 +39,7 @@ class AdditiveAttention(nn.Module):
         return torch.softmax(scores, dim=-1).type_as(self.score.weight)
 
     def forward(self, query: Tensor, projected: Tensor, mask: Tensor) -> Tensor:
-        """Attend with one query a sentence, or with a beam of queries over the same annotations.
+        """Attend with one query per sentence, or with a beam of queries over the same annotations.
 
         Args:
             query: W_s s_t, (R, A) with R = B * beam rows, those of a sentence next to each other.

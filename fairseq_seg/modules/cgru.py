@@ -5,7 +5,7 @@
     z_t = GRU2(c_t, s_t)
 
 Nothing here reads the memory: z_t depends on z_{t-1}, y_{t-1} and c_t alone. So the same cell, run over retrieved
-pairs, makes the memory's keys c' and values z'.
+pairs, gives the keys c' and values z' of their slots.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ class Annotations(NamedTuple):
     """A batch of encoded source sentences, all that the cell needs to know of them."""
 
     states: Tensor  # h, (B, S, 2H)
-    projected: Tensor | None  # W_h h, (B, S, A), where there are gradients to make
-    exponential: Tensor | None  # e^(2 W_h h), (B, S, A), where there are none: see `AdditiveAttention.quick`
+    projected: Tensor | None  # W_h h, (B, S, A), with gradients
+    exponential: Tensor | None  # e^(2 W_h h), (B, S, A), without gradients: see `AdditiveAttention.quick`
     second_input: Tensor  # GRU2's projection of h, (B, S, 3H); that of c_t is its weighted sum
     mask: Tensor  # (B, S), True at padding
     start: Tensor  # z_0, (B, H)
 
     def context(self, weights: Tensor) -> Tensor:
-        """c = sum_tau alpha_tau h_tau (Eq. 2); weights alpha (B, T, S) -> (B, T, 2H)."""
+        """Return c = sum_tau alpha_tau h_tau (Eq. 2); weights alpha (B, T, S) -> (B, T, 2H)."""
         return torch.bmm(weights, self.states)
 
 
@@ -44,7 +44,7 @@ class Maps(NamedTuple):
 
 
 def gru_update(from_input: Tensor, from_state: Tensor, state: Tensor) -> Tensor:
-    """One GRU step from its two projections (R, 3H) each, in torch's gate order r, u, n; state (R, H) -> (R, H)."""
+    """Return the next state of a GRU from its two projections (R, 3H), gates in torch's order r, u, n; state (R, H)."""
     units = state.size(-1)
     input_gates, input_new = from_input.split([2 * units, units], dim=-1)
     state_gates, state_new = from_state.split([2 * units, units], dim=-1)
@@ -82,7 +82,7 @@ class ConditionalGRU(nn.Module):
         )
 
     def plain(self, annotations: Annotations) -> Maps:
-        """The matrices of a step, for decoding step by step."""
+        """Return the matrices of a step, for decoding step by step."""
         return Maps(
             self.first_state,
             self.attention.query_proj,
@@ -91,7 +91,7 @@ class ConditionalGRU(nn.Module):
         )
 
     def looped(self, annotations: Annotations) -> tuple[Maps, Tensor]:
-        """The same matrices for teacher forcing over all steps, and the first state of that loop."""
+        """Return the same matrices for teacher forcing over all steps, and the first state of that loop."""
         matrices = [
             LoopMatrix(linear.weight.t(), linear.bias)
             for linear in (self.first_state, self.attention.query_proj, self.second_state)
@@ -100,7 +100,7 @@ class ConditionalGRU(nn.Module):
         return Maps(*matrices), begin_loop(annotations.start, matrices)
 
     def step(self, from_input: Tensor, state: Tensor, annotations: Annotations, maps: Maps) -> tuple[Tensor, Tensor]:
-        """One step for R = B * beam rows, those of a sentence next to each other.
+        """Take one step for R = B * beam rows, those of a sentence next to each other.
 
         Args:
             from_input: `first_input(emb(y_{t-1}))`, (R, 3H).
@@ -108,7 +108,7 @@ class ConditionalGRU(nn.Module):
             maps: `plain` or `looped`.
 
         Returns:
-            z_t (R, H) and the attention weights (B, beam, S), of which `Annotations.context` makes c_t.
+            z_t (R, H) and the attention weights (B, beam, S), from which `Annotations.context` computes c_t.
         """
         intermediate = gru_update(from_input, maps.first_state(state), state)
         query = maps.query(intermediate)
@@ -120,14 +120,14 @@ class ConditionalGRU(nn.Module):
         return gru_update(from_context, maps.second_state(intermediate), intermediate), weights
 
     def forward(self, embeddings: Tensor, annotations: Annotations) -> tuple[Tensor, Tensor, Tensor]:
-        """Teacher forcing: run over all steps of embeddings (B, T, E).
+        """Run over all steps of embeddings (B, T, E): teacher forcing.
 
         Returns:
             states z (B, T, H), contexts c (B, T, 2H), attention weights (B, T, S).
         """
         from_inputs = self.first_input(embeddings)
-        # What one loop over plain matrices would give too. Under autocast, where products have another type than the
-        # weights, torch has to see the products itself.
+        # Both give the same. Under autocast, where products have another type than the weights, torch has to see the
+        # products itself.
         fast = torch.is_grad_enabled() and from_inputs.dtype == self.first_input.weight.dtype
         maps, state = self.looped(annotations) if fast else (self.plain(annotations), annotations.start)
         steps = []
@@ -149,6 +149,6 @@ class Readout(nn.Module):
         self.dropout = dropout
 
     def forward(self, state: Tensor, embedding: Tensor, from_context: Tensor, output: Tensor) -> Tensor:
-        """state (B, T, H), embedding and W_c c_t (B, T, E), output embeddings (V, E) -> logits (B, T, V)."""
+        """Return logits (B, T, V); state (B, T, H), embedding and W_c c_t (B, T, E), output embeddings (V, E)."""
         hidden = torch.tanh(self.from_state(state) + self.from_embedding(embedding) + from_context)
         return F.linear(F.dropout(hidden, self.dropout, self.training), output)

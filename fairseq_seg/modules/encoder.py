@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:
-    """True where a right-padded row has no symbol. lengths (B,) -> (B, size)."""
+    """Return True where a right-padded row has no symbol; lengths (B,) -> (B, size)."""
     return torch.arange(size, device=lengths.device) >= lengths.unsqueeze(1)
 
 
@@ -29,7 +29,7 @@ class BiGRU(nn.Module):
         self.backwards = nn.GRU(input_size, units, batch_first=True)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """x (B, S, E), lengths (B,) -> states (B, S, 2H); what stands at padded positions means nothing."""
+        """Return states (B, S, 2H), meaningless at padding; x (B, S, E), lengths (B,)."""
         left_to_right, _ = self.forwards(x)
         right_to_left, _ = self.backwards(reverse_by_length(x, lengths))
         return torch.cat([left_to_right, reverse_by_length(right_to_left, lengths)], dim=-1)

@@ -19,7 +19,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_l
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_seg.cache.frozen import FrozenMemory
+from fairseq_seg.cache.frozen import EntryCache
 from fairseq_seg.cache.header import parse_size
 from fairseq_seg.cache.rows import TYPES
 from fairseq_seg.checkpoints import allow_fairseq_checkpoints
@@ -111,7 +111,7 @@ class SegTranslationTask(TranslationTask):
     def __init__(self, cfg: SegTranslationConfig, src_dict, tgt_dict):
         super().__init__(cfg, src_dict, tgt_dict)
         self.typed: SegDataset | None = None  # the last buffer of typed sentences
-        self.frozen: FrozenMemory | None = None  # the cache of --memory-cache, once there is a model
+        self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
     @hook
@@ -174,7 +174,7 @@ class SegTranslationTask(TranslationTask):
             self.open_cache(models)
         return super().build_generator(models, args, *more, **kwargs)
 
-    def open_cache(self, models: Sequence) -> FrozenMemory | None:
+    def open_cache(self, models: Sequence) -> EntryCache | None:
         """Open the cache of --memory-cache for a model as it is, on its device and with its numbers."""
         if not self.cfg.memory_cache or self.cfg.memory_k == 0:
             return None
@@ -182,7 +182,7 @@ class SegTranslationTask(TranslationTask):
             raise SegError("--memory-cache is of one model: leave it out for an ensemble, or average (seg-average).")
         if self.frozen is None or not self.frozen.serves(models[0]):
             options = str(self.cfg.memory_cache_type), parse_size(self.cfg.memory_cache_size)
-            self.frozen = FrozenMemory(models[0], self.cfg.memory_cache, *options)
+            self.frozen = EntryCache(models[0], self.cfg.memory_cache, *options)
         return self.frozen
 
     # ------------------------------------------------------------------ data

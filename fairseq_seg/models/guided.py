@@ -1,0 +1,253 @@
+"""fairseq's face of a guided translator of any kind: options of the memory, encoder, decoder and model.
+
+They register parameters, convert batches and follow the beam; `modules/guided.py` does the rest.
+"""
+
+import logging
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from omegaconf import II
+from torch import Tensor, nn
+
+from fairseq_seg.corpus.dictionary import dictionary_fingerprint
+from fairseq_seg.errors import SegError
+from fairseq_seg.modules.fusion import log_probs as mixed_log_probs
+from fairseq_seg.modules.guided import GuidedTranslator, Output, Pairs, Prepared
+from fairseq_seg.modules.keys import KINDS
+from fairseq_seg.modules.memory import Gate, SlotReader, Slots
+from fairseq_seg.modules.translator import Translator, each
+from fairseq_seg.tasks import seg_translation  # noqa: F401, registers the task: `from_pretrained` asks for it
+
+logger = logging.getLogger(__name__)
+STATE = "guided"  # the name of the beam's state among fairseq's incremental states
+
+
+@dataclass
+class MemoryConfig(FairseqDataclass):
+    """The options of the memory around a translator."""
+
+    fusion: ChoiceEnum(["shallow", "deep", "both"]) = field(
+        default="shallow",
+        metadata={"help": "how the memory enters: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
+    )
+    memory_keys: ChoiceEnum(list(KINDS)) = field(
+        default="context",
+        metadata={
+            "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), the "
+            "context and the decoder's state of that step, which knows what stands before it (not the paper's), or a "
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
+        },
+    )
+    memory_match: ChoiceEnum(["diagonal", "full"]) = field(
+        default="diagonal",
+        metadata={"help": "the matrix M that compares a context with the keys (Eq. 4); target keys: full"},
+    )
+    gate_hidden: int = field(default=512, metadata={"help": "hidden size of the copy gate; 0: a linear gate"})
+    gate_bias: float = field(
+        default=0.0,
+        metadata={"help": "initial bias of the copy gate: below 0 it starts closed, and trusts the memory later"},
+    )
+    coverage_penalty: float = field(
+        default=0.0,
+        metadata={
+            "help": "initial lambda: how much a slot that was copied from loses (Eq. 7). It is learnt, but Adam moves "
+            "it by no more than the learning rate per step: from 0, the paper's value, it takes thousands of updates"
+        },
+    )
+    detach_memory: bool = field(
+        default=False, metadata={"help": "no gradient through the memory's keys and values: cheaper, not the paper's"}
+    )
+    memory_k: int = II("task.memory_k")  # a checkpoint remembers what it was trained with
+
+
+def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslator:
+    """Return a translator with the memory that the options ask for."""
+    if cfg.memory_keys == "target" and (cfg.detach_memory or translator.state_size % 2):
+        raise SegError("--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory.")
+    full = cfg.memory_match == "full" or cfg.memory_keys == "target"
+    keys = KINDS[str(cfg.memory_keys)](translator, full)
+    gate = Gate(translator.context_size, translator.state_size, cfg.gate_hidden, cfg.gate_bias)
+    memory = SlotReader(keys, gate, cfg.coverage_penalty)
+    return GuidedTranslator(translator, memory, str(cfg.fusion), pad, cfg.detach_memory)
+
+
+class Adapter:
+    """What fairseq's encoder and decoder share: a dictionary, and parts of a guided translator as their own children.
+
+    So parameters are called `encoder.*` and `decoder.*`. The guided translator itself is behind a tuple, which hides it
+    from nn.Module: nothing is registered twice. It never hears of `train()`; its parts, which are children here, do.
+    """
+
+    def adopt(self, guided: GuidedTranslator, part: nn.Module) -> None:
+        """Take the children of a part of the guided translator."""
+        self._guided = (guided,)
+        # Identifies the dictionary, (16,), in every checkpoint: one of the same size may hold other symbols.
+        symbols = bytes.fromhex(dictionary_fingerprint(self.dictionary.symbols))
+        self.register_buffer("symbols", torch.tensor(list(symbols), dtype=torch.uint8))
+        for name, child in part.named_modules(remove_duplicate=False):  # a shared matrix has two names
+            if name and "." not in name:
+                self.add_module(name, child)
+
+    @property
+    def guided(self) -> GuidedTranslator:
+        return self._guided[0]
+
+    def max_positions(self) -> int:
+        return int(1e6)
+
+
+class GuidedEncoder(Adapter, FairseqEncoder):
+    """Sentences, and the pairs retrieved for them, to what beam steps need."""
+
+    def __init__(self, dictionary, guided: GuidedTranslator):
+        super().__init__(dictionary)
+        self.adopt(guided, guided.translator.encoder)
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None, **unused
+    ) -> tuple[Prepared, int]:
+        """Return what is prepared per sentence, and how many rows share it."""
+        return self.guided.prepare(src_tokens, src_lengths, pairs, slots), src_tokens.size(0)
+
+    def reorder_encoder_out(self, encoder_out: tuple[Prepared, int], new_order: Tensor) -> tuple[Prepared, int]:
+        """Follow fairseq's beam; the rows of a sentence stand together, so all is kept once per sentence.
+
+        At most steps the beams of a sentence only change places, and nothing here moves. Sentences that finished leave.
+        """
+        prepared, rows = encoder_out
+        if new_order.size(0) < rows:
+            beam = rows // prepared.annotations.mask.size(0)
+            keep = torch.div(new_order[::beam], beam, rounding_mode="floor")
+            prepared = each(prepared, lambda x: x.index_select(0, keep))
+        return prepared, new_order.size(0)
+
+
+class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
+    """Beam steps of the guided translator, and its mixture."""
+
+    def __init__(self, dictionary, guided: GuidedTranslator):
+        super().__init__(dictionary)
+        self.adopt(guided, guided.translator.decoder)
+        self.memory = guided.memory
+        self._nan: Tensor | None = None
+
+    @property
+    def fusion(self) -> str:
+        return self.guided.fusion
+
+    def forward(
+        self, prev_output_tokens: Tensor, encoder_out: tuple[Prepared, int], incremental_state: dict, **unused
+    ) -> tuple[Tensor, dict]:
+        """Return the logits (R, 1, V) of one step for R = B * beam rows, and `extra`."""
+        state = self.get_incremental_state(incremental_state, STATE)
+        state, output = self.guided.step(prev_output_tokens[:, -1], state, encoder_out[0])
+        self.set_incremental_state(incremental_state, STATE, state)
+        logits, attention = (x.reshape(-1, 1, x.size(-1)) for x in (output.logits, output.attention))
+        return logits, self.extra(output._replace(attention=attention))
+
+    def extra(self, output: Output) -> dict:
+        """Return what goes along with the logits: `copy` is to be mixed in, `read` is what the slots gave, for logs."""
+        penalty = self.memory.coverage_penalty
+        return {"attn": [output.attention], "read": output.read, "copy": output.copies, "lambda": penalty}
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        state = self.get_incremental_state(incremental_state, STATE)
+        if state is not None:
+            self.set_incremental_state(incremental_state, STATE, self.guided.reorder(state, new_order))
+
+    def get_normalized_probs(
+        self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None
+    ) -> Tensor:
+        """Return the output distribution (B, T, V): the generator's softmax, mixed with the copies (Eq. 6)."""
+        logits, extra = net_output
+        copies, shape = extra["copy"], logits.shape
+        if copies is not None:  # in a beam step the read is (B, beam), the logits (B * beam, 1)
+            if copies.gate.numel() != logits.size(0) * logits.size(1):
+                raise SegError("The memory's mixture needs whole sentences: leave out --softmax-batch.")
+            logits = logits.view(*copies.gate.shape, -1)
+        log_p = mixed_log_probs(logits, copies).view(shape)
+        if not self.training:
+            # fairseq's search turns a NaN silently into -inf. One NaN spoils its whole row, so one column tells; kept
+            # on the device, because looking at it here would be a sync per step.
+            nan = torch.isnan(log_p[..., 0].sum())
+            self._nan = nan if self._nan is None else self._nan | nan
+        return log_p if log_probs else log_p.exp()
+
+    def pop_nan(self) -> Tensor | None:
+        """Return NaN if any step since the last call gave one, else 0, as a tensor (); None if there was no step."""
+        nan, self._nan = self._nan, None
+        return None if nan is None else torch.where(nan, float("nan"), 0.0)
+
+
+class GuidedModel(FairseqEncoderDecoderModel):
+    """Search-engine-guided NMT (Gu et al., AAAI 2018); without retrieved pairs, the plain translator."""
+
+    embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
+
+    @classmethod
+    def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
+        """Return the model of a translator and the memory around it."""
+        source, target = task.source_dictionary, task.target_dictionary
+        if cfg.memory_k == 0 and task.cfg.memory_k > 0:
+            logger.warning(
+                "the checkpoint was trained without memory, so its copy gate means nothing: use --memory-k 0, or "
+                "continue its training with a memory (fairseq-train --finetune-from-model)"
+            )
+        guided = guide(translator, cfg, target.pad())
+        return cls(GuidedEncoder(source, guided), GuidedDecoder(target, guided))
+
+    @property
+    def guided(self) -> GuidedTranslator:
+        return self.decoder.guided
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Tensor,
+        pairs: Pairs | None = None,
+        slots: Slots | None = None,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """Return the logits (B, T, V) of teacher forcing, and `extra`; mix them with `get_normalized_probs`.
+
+        Args:
+            pairs: what `ExamplePairs.collate` made. slots: what a cache wrote of it.
+        """
+        output = self.guided(src_tokens, src_lengths, prev_output_tokens, pairs, slots)
+        return output.logits, self.decoder.extra(output)
+
+    def get_normalized_probs(self, net_output, log_probs: bool, sample: dict | None = None) -> Tensor:
+        return self.decoder.get_normalized_probs(net_output, log_probs, sample)
+
+    def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
+        """Let a checkpoint continue with another memory: what it lacks of the memory starts fresh, the rest goes."""
+        fresh = self.state_dict()
+        for side, part in (("source", "encoder"), ("target", "decoder")):
+            sizes = [state.get(f"{part}.{self.embeddings}", ()) for state in (state_dict, fresh)]
+            saved, given = map(len, sizes)
+            key = f"{part}.symbols"
+            # Checkpoints of an earlier version do not say which symbols they know.
+            known = state_dict.setdefault(key, fresh[key])
+            if saved not in (0, given):
+                difference = f"has {saved} {side} symbols and the data folder's dictionary {given}"
+            elif not fresh[key].is_meta and not torch.equal(known.cpu(), fresh[key].cpu()):
+                difference = f"knows other {side} symbols than the data folder's dictionary"
+            else:
+                continue
+            raise SegError(
+                f"The checkpoint {difference}: binarize with the dictionaries it was trained with "
+                "(fairseq-preprocess --srcdict, --tgtdict)."
+            )
+        memory = "decoder.memory."
+        for key in [key for key in state_dict if key.startswith(memory)]:
+            if key not in fresh or fresh[key].shape != state_dict[key].shape:
+                del state_dict[key]
+        missing = [key for key in fresh if key.startswith(memory) and key not in state_dict]
+        state_dict.update({key: fresh[key] for key in missing})
+        if missing:
+            logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))
+        super().upgrade_state_dict_named(state_dict, name)

@@ -67,7 +67,7 @@ def load_model(path: str | Path, task: SegTranslationTask, cfg) -> tuple[Any, An
         raise SegError(f"The checkpoint {path} does not exist or cannot be read.") from None
     except DAMAGED:
         raise SegError(f"{path} is not a checkpoint of a fairseq model, or it was cut short.") from None
-    if not hasattr(model.decoder, "fusion"):
+    if not hasattr(model, "guided"):
         raise SegError(f"{path} is not a model of this plugin: it has no memory.")
     if cfg.common.fp16:
         model.half()

@@ -13,6 +13,7 @@ from fairseq_seg.cli import model as seg_model
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.errors import SegError
+from fairseq_seg.models.seg_gru import SegGRUModel
 from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import SOURCE, TARGET, Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock
@@ -218,6 +219,8 @@ def test_subwords_come_from_the_folder(bpe_data_bin, bpe_trained, tmp_path):
     output = run_stock("interactive", folder.path, *plugin, stdin=f"{text}\n")
     [line] = [line for line in output.splitlines() if line.startswith("D-0")]
     assert line.split("\t")[2] == translation.text
+    hub = SegGRUModel.from_pretrained(folder.path, memory_k=0)
+    assert hub.translate([text], beam=2, max_len_a=0, max_len_b=20) == [translation.text]
 
 
 def test_seg_model_says_what_is_wrong(attached, checkpoint, bpe_data_bin, tmp_path):

@@ -13,7 +13,8 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint
-from fairseq_seg.errors import SegError
+from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.errors import SegError, hook
 from fairseq_seg.modules.fusion import log_probs as mixed_log_probs
 from fairseq_seg.modules.guided import GuidedTranslator, Output, Pairs, Prepared
 from fairseq_seg.modules.keys import KINDS
@@ -223,6 +224,22 @@ class GuidedModel(FairseqEncoderDecoderModel):
     def get_normalized_probs(self, net_output, log_probs: bool, sample: dict | None = None) -> Tensor:
         return self.decoder.get_normalized_probs(net_output, log_probs, sample)
 
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file: str | None = None, data_name_or_path: str = ".", **kwargs
+    ):
+        """Return fairseq's hub interface; a model folder says the rest: checkpoint, languages and subword model."""
+        folder = ModelFolder.find(model_name_or_path)
+        if folder is not None:
+            checkpoint_file = checkpoint_file or folder.checkpoint
+            kwargs = {"source_lang": folder.source_lang, "target_lang": folder.target_lang, **kwargs}
+        hub = super().from_pretrained(
+            str(model_name_or_path), checkpoint_file or "model.pt", data_name_or_path, **kwargs
+        )
+        hub.bpe = hub.bpe or hub.task.build_bpe(None)
+        return hub
+
+    @hook
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
         """Let a checkpoint continue with another memory: what it lacks of the memory starts fresh, the rest goes."""
         fresh = self.state_dict()

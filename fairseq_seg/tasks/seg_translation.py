@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import data_utils, indexed_dataset
-from fairseq.data.encoders.sentencepiece_bpe import SentencepieceConfig
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
@@ -148,12 +148,14 @@ class SegTranslationTask(TranslationTask):
         """
         model = getattr(args, "sentencepiece_model", None)
         folder = ModelFolder.find(utils.split_paths(self.cfg.data)[0])
-        if args is None and folder is not None and folder.subword_paths is not None:
-            model = folder.subword_paths[0]
-            args = SentencepieceConfig(_name="sentencepiece", sentencepiece_model=str(model))
+        from_folder = args is None and folder is not None and folder.subword_paths is not None
+        if from_folder:
+            model = str(folder.subword_paths[0])
         if model:
             check_subwords(self.cfg.memory, model)
-        return super().build_bpe(args)
+        return (
+            SentencepieceBPE(SentencepieceConfig(sentencepiece_model=model)) if from_folder else super().build_bpe(args)
+        )
 
     @hook
     def build_model(self, cfg, from_checkpoint=False):

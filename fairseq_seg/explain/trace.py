@@ -73,18 +73,18 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
     gate = nothing if read is None else torch.sigmoid(read.gate)
     log_p, p_copy, weight, pair, position = log_gen, nothing, nothing, nothing, nothing
     can_copy = [False] * target.size(0)
-    if copy is not None:
+    if copy is not None and pairs is not None:
         log_p, p_copy = target_log_prob(log_gen, copy, target)
         same = copy.symbols.unsqueeze(1) == target.unsqueeze(2)  # (B, T, S)
         weight, best = (copy.weights * same).max(dim=-1)  # (B, T)
         pair = pairs["ranks"].gather(1, best)
         position = pairs["slots"].gather(1, best) % pairs["tokens"].size(1)
         can_copy = pairs["slots"].ge(0).any(dim=1).tolist()
-    columns = (target, gate, p_copy, log_p.exp(), log_gen.exp(), weight, pair, position)
-    columns = [column.tolist() for column in columns]
+    tensors = (target, gate, p_copy, log_p.exp(), log_gen.exp(), weight, pair, position)
+    columns: list[list] = [tensor.tolist() for tensor in tensors]
     return [
         [
-            _token(dictionary.symbols[symbol], *figures, can_copy[row])
+            _token(dictionary.symbols[symbol], *figures, can_copy=can_copy[row])
             for symbol, *figures in zip(*(column[row] for column in columns), strict=True)
             if symbol != dictionary.pad()
         ]

@@ -84,7 +84,7 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
     columns: list[list] = [tensor.tolist() for tensor in tensors]
     return [
         [
-            _token(dictionary.symbols[symbol], *figures, can_copy=can_copy[row])
+            _token(dictionary.symbols[symbol], can_copy[row], *figures)
             for symbol, *figures in zip(*(column[row] for column in columns), strict=True)
             if symbol != dictionary.pad()
         ]
@@ -94,6 +94,7 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
 
 def _token(
     text: str,
+    can_copy: bool,
     gate: float,
     p_copy: float,
     probability: float,
@@ -101,7 +102,6 @@ def _token(
     weight: float,
     pair: int,
     position: int,
-    can_copy: bool,
 ) -> Token:
     copied = gate * p_copy
     return Token(

@@ -49,7 +49,7 @@ def run(memory_bin: Path, guided: Path, capsys: pytest.CaptureFixture, monkeypat
     """Return a function that runs the command in this process and returns what it printed."""
 
     def run(*arguments: object, stdin: str = "") -> str:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
         options = ["--path", guided, "--cpu", "--beam", 2, *DECODING, *arguments]
         command.main(list(map(str, [memory_bin, *options])))
         return capsys.readouterr().out

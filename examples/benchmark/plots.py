@@ -23,7 +23,7 @@ Curves = dict[str, list[tuple[float, list[float]]]]  # by name: x, and y in ever
 
 
 def draw(results: dict, folder: Path) -> list[Path]:
-    """Writes the figures that there is material for, as PNG."""
+    """Write the figures that there is data for, as PNG."""
     from fairseq_seg.evaluate.figures import LIGHT, Drawing, render
 
     folder.mkdir(parents=True, exist_ok=True)

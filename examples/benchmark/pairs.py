@@ -1,4 +1,4 @@
-"""Cost of K retrieved pairs a sentence in training, decoding and peak memory, beside the plain translator.
+"""Cost of K retrieved pairs per sentence in training, decoding and peak memory, beside the plain translator.
 
 Every sentence has K pairs of its own, as long as itself: no pair is shared, which is the most work a memory can make.
 Times are taken as in translator.py; the peak is that of a fresh process for each figure.
@@ -17,50 +17,52 @@ from translator import parser, random_batch, random_rows, seg_model, start, task
 from translator import translator as decoder
 
 
-def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
-    """A batch with k pairs a sentence, laid out by the collater of the data."""
+def batch_with_pairs(sizes: Namespace, dictionary, k: int) -> dict:
+    """Return a batch with k pairs per sentence, laid out by the collater of the data."""
     import numpy as np
-    from fairseq.data import ListDataset
 
+    from fairseq_seg.corpus.pairs import PairTable, RankedPairs
+    from fairseq_seg.corpus.sequences import Sequences
+    from fairseq_seg.corpus.subwords import Spelling
     from fairseq_seg.data.example_pairs import ExamplePairs
 
     batch = random_batch(sizes, dictionary)
-    pairs = sizes.batch * k
-    lengths = np.full(pairs, sizes.length)
-    source, target = (ListDataset(list(random_rows(pairs, sizes, dictionary)), lengths) for _ in range(2))
-    ids = np.arange(pairs)
-    symbols = dictionary.pad(), dictionary.eos()
-    memory = ExamplePairs(np.arange(sizes.batch + 1) * k, ids, source, target, *symbols, cached=True)
     if k > 0:
-        batch["net_input"]["memory"] = memory.collate(ids.reshape(sizes.batch, k))
+        count, spelling = sizes.batch * k, Spelling(dictionary.symbols)
+        rows = (random_rows(count, sizes, dictionary).numpy() for _ in range(2))
+        table = PairTable(*map(Sequences.from_rows, rows), (spelling, spelling))
+        ids = np.arange(count)
+        ranked = RankedPairs(np.arange(sizes.batch + 1) * k, ids, np.ones(count), np.ones(count, bool), table)
+        pairs = ExamplePairs(ranked, cached=True)
+        batch["net_input"]["pairs"] = pairs.collate(ids.reshape(sizes.batch, k))
     return batch
 
 
 def update(sizes: Namespace, k: int) -> Callable[[], None]:
-    """A training step with k pairs a sentence."""
+    """Return a training step with k pairs per sentence."""
     from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
 
     dictionary = vocabulary(sizes.symbols)
     criterion = SegCrossEntropy(task(dictionary), sentence_avg=False, label_smoothing=0.0)
-    return trainer(seg_model(sizes, dictionary), criterion, memory_batch(sizes, dictionary, k))
+    return trainer(seg_model(sizes, dictionary), criterion, batch_with_pairs(sizes, dictionary, k))
 
 
 def decode(sizes: Namespace, k: int) -> Callable[[], None]:
-    """Beam search over a batch with k pairs a sentence; the memory is made in it."""
+    """Return beam search over a batch with k pairs per sentence, which runs the pairs through the translator, too."""
     dictionary = vocabulary(sizes.symbols)
-    return decoder(seg_model(sizes, dictionary), dictionary, memory_batch(sizes, dictionary, k))
+    return decoder(seg_model(sizes, dictionary), dictionary, batch_with_pairs(sizes, dictionary, k))
 
 
 def read(sizes: Namespace, k: int) -> Callable[[], None]:
-    """What the memory adds to the translator's pass, forward and backward: slots, match, coverage, gate, mixture."""
+    """Return what pairs add to the translator's pass, forward and backward: slots, match, coverage, gate, mixture."""
     import torch
 
     from fairseq_seg.modules.fusion import target_log_prob
 
     dictionary = vocabulary(sizes.symbols)
-    model, batch = seg_model(sizes, dictionary), memory_batch(sizes, dictionary, k)
+    model, batch = seg_model(sizes, dictionary), batch_with_pairs(sizes, dictionary, k)
     net_input, target = batch["net_input"], batch["target"]
-    memory = net_input["memory"]
+    pairs = net_input["pairs"]
     encoder, cell, embed = model.encoder, model.decoder.cell, model.decoder.embed
 
     def translator_pass(tokens: dict) -> tuple:
@@ -69,11 +71,11 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
         return contexts.detach().requires_grad_(), states.detach().requires_grad_()
 
     contexts, states = translator_pass(net_input)
-    pair_contexts, pair_states = translator_pass(memory)
+    pair_contexts, pair_states = translator_pass(pairs)
     log_gen = torch.full(target.shape, -9.0, requires_grad=True)
 
     def step() -> None:
-        slots = model.decoder.write_memory(model.decoder.entries(pair_contexts, pair_states), memory)
+        slots = model.decoder.write_memory(model.decoder.entries(pair_contexts, pair_states), pairs)
         linear = model.decoder.from_context(contexts, slots)
         result = model.decoder.memory(*model.decoder.memory_queries(states, linear, slots), slots)
         log_p, _ = target_log_prob(log_gen, result, target)
@@ -83,7 +85,7 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
 
 
 def peak(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, k: int) -> float:
-    """The largest resident size of a process that does this job, twice, in MB."""
+    """Run a job twice; return the largest resident size of this process in MB."""
     once = job(sizes, k)
     once()
     once()
@@ -91,7 +93,7 @@ def peak(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, 
 
 
 def peaks(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, ks: list[int]) -> dict[int, float]:
-    """The peak for each k, each in a process that begins as this one is now."""
+    """Return the peak for each k, each in a process that begins as a copy of this one."""
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
         return {k: pool.apply(peak, (job, sizes, k)) for k in tqdm(ks, desc="peak memory", leave=False)}
 
@@ -115,15 +117,15 @@ def main() -> None:
         taken = {"training": training[f"K={k}"], "decoding": decoding[f"K={k}"]}
         of_plain = ratios(taken["training"], training["K=0"]), ratios(decoding["K=0"], taken["decoding"])
         peak_mb = {"training": training_peak[k], "decoding": decoding_peak[k]}
-        tokens = {"length": sizes.length, "memory tokens": sizes.batch * k * sizes.length}
+        tokens = {"length": sizes.length, "pair tokens": sizes.batch * k * sizes.length}
         rows.append({"k": k, "of plain": dict(zip(taken, of_plain, strict=True)), "seconds": taken, "peak MB": peak_mb})
         rows[-1] |= tokens
     own = ratios(training[share], training[f"K={ks[1]}"])
 
-    print("| K | memory tokens | training ms | times plain | peak MB | MB a 1,000 memory tokens |")
+    print("| K | pair tokens | training ms | times plain | peak MB | MB per 1,000 pair tokens |")
     print("|---|---|---|---|---|---|")
     for row in rows:
-        tokens, peak_mb = row["memory tokens"], row["peak MB"]["training"]
+        tokens, peak_mb = row["pair tokens"], row["peak MB"]["training"]
         slope = f"{1000 * (peak_mb - training_peak[0]) / tokens:.0f}" if tokens else ""
         milliseconds = 1000 * statistics.median(row["seconds"]["training"])
         times_plain = spread(row["of plain"]["training"])

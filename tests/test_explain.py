@@ -21,7 +21,7 @@ ROWS = [[0, 1], [], [2, 0, 1]]  # the retrieved pairs of three sentences
 
 
 def traced(model, sentences, pairs=(), rows=None) -> list[list[Token]]:
-    """The provenance of each sentence, in their order."""
+    """Return the provenance of each sentence, in their order."""
     batch = make_batch(sentences, pairs, rows)
     found = trace(model, batch["net_input"], batch["target"])
     return [found[row] for row in batch["id"].argsort().tolist()]

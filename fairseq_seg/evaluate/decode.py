@@ -75,7 +75,8 @@ def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: 
         if process.returncode < 0:
             raise SegError(f"{name} could not be translated: signal {-process.returncode} ended it, see {log}.")
         if process.returncode > 0:
-            said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+            lines = re.split(r"[\r\n]+", log.read_text(encoding="utf-8", errors="replace"))
+            said = [line for line in lines if line.strip() and "%|" not in line]  # a progress bar says nothing
             reason = said[-1].strip() if said else f"it ended with code {process.returncode}"
             raise SegError(f"{name} could not be translated: {reason}")
         os.replace(partial, path)

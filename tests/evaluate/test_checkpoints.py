@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate import systems
 from fairseq_seg.evaluate.decode import kept_path, run_kept
 from fairseq_seg.evaluate.outputs import read_output
@@ -43,6 +44,14 @@ def test_a_translation_is_kept_for_one_memory_only(split: Split, tmp_path: Path)
     assert kept.read_text() == "old\n"
     run_kept("this", ["--memory", "client.mem"], kept, b"\n", 1, "SEG")  # which may have grown
     assert kept.read_text() != "old\n"
+
+
+def test_the_reason_of_a_failure_is_not_a_progress_bar(tmp_path: Path, monkeypatch):
+    code = r"""import sys; sys.stderr.write("x:  0%|     | 0/2\rThe disk is full.\nx:  0%|     | 0/2\n"); sys.exit(1)"""
+    (tmp_path / "failing.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(SegError, match=r"^SEG could not be translated: The disk is full\.$"):
+        run_kept("failing", [], tmp_path / "seg.gen", b"\n", 1, "SEG")
 
 
 def test_a_checkpoint_in_a_folder_with_a_blank(tmp_path: Path):

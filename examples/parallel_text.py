@@ -142,7 +142,7 @@ def split(pairs: Sequence[Pair], held_out: int) -> dict[str, list[Pair]]:
 def statistics(splits: dict[str, list[Pair]], source_language: str, target_language: str) -> str:
     """Describe a corpus in Markdown: sizes, vocabularies, and how near the training set comes to the test set."""
     rows = [
-        f"| set | pairs | {source_language} tokens | {target_language} tokens | tokens a pair |",
+        f"| set | pairs | {source_language} tokens | {target_language} tokens | tokens per pair |",
         "|---|---|---|---|---|",
     ]
     for name, pairs in splits.items():
@@ -190,7 +190,9 @@ def write_once(make: Callable[[], dict[str, list[Pair]]], source: str, target: s
 def parse_args(description: str) -> argparse.Namespace:
     """Read the command line of a script that makes a corpus of two text files."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True, metavar="PREFIX", help="PREFIX.en and PREFIX.fr, a sentence a line")
+    parser.add_argument(
+        "--corpus", required=True, metavar="PREFIX", help="PREFIX.en and PREFIX.fr, one sentence per line"
+    )
     parser.add_argument("-s", "--source", required=True, metavar="LANG", help="source language: the ending of its file")
     parser.add_argument("-t", "--target", required=True, metavar="LANG", help="target language: the ending of its file")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to make")

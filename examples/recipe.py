@@ -1,11 +1,12 @@
-"""Run a recipe: from text to translations and a report, as its configuration file says.
+"""Run a recipe: from text to model folders, translations and a report, as its configuration file says.
 
-Every step is a command, printed before it runs, so that you can copy it and change it. A step that has finished is not
-repeated, unless its command or what it uses has changed since, and a training that was stopped goes on from its last
-checkpoint: give the same command again. To begin anew, remove the output folder.
+Every step is a command, printed before it runs, so that you can copy it and change it. A finished step is not repeated
+unless its command or its input has changed since, and a stopped training resumes from its last checkpoint: rerun the
+command. To start over, remove the output folder.
 """
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -22,22 +23,27 @@ from pathlib import Path
 from threading import Event
 
 ROOT = Path(__file__).resolve().parents[1]
-UPDATES = re.compile(rb"num_updates[= ](\d+)")
+NO_MEMORY = re.compile(r"--memory-k[ =]0\b")
 WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
 
 
 class RecipeError(Exception):
-    """What is wrong, in a sentence for the user."""
+    """Bad input or a failed step, described in one sentence."""
 
 
 @dataclass(frozen=True)
 class System:
-    """What is compared: how it is trained and with which seeds, or as which other system, and how it translates."""
+    """A system to compare: how it is trained and with which seeds, or as which other system, and how it translates."""
 
     generate: str  # options of fairseq-generate
     train: str = ""  # options of fairseq-train
     trained_as: str = ""  # the name of the system whose checkpoints it translates with, in another way
     seeds: list[int] = field(default_factory=lambda: [1])
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether it translates with retrieved pairs."""
+        return not NO_MEMORY.search(self.generate)
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Recipe:
 
     pairs: list[str]  # language pairs of the text, as en-fr
     prepare: str  # command that makes the folder {text} with train, dev and test; takes --corpus PREFIX
-    symbols: int  # subwords a language
+    symbols: int  # subwords per language
     train: str  # options of every fairseq-train
     updates: int  # of every system, after the base
     systems: dict[str, System]
@@ -61,7 +67,7 @@ class Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a configuration file; a wrong or missing entry is said."""
+    """Read a configuration file, and refuse a wrong or missing entry."""
     try:
         with path.open("rb") as stream:
             entries = tomllib.load(stream)
@@ -79,50 +85,50 @@ def read_recipe(path: Path) -> Recipe:
             raise RecipeError(f"{path}: a system's name has letters, digits, blanks and hyphens only, not '{name}'.")
     for name in (recipe.sweep, *(system.trained_as for system in systems.values())):
         if name and (name not in systems or systems[name].trained_as):
-            raise RecipeError(f"{path}: '{name}' is none of the systems that are trained.")
+            raise RecipeError(f"{path}: '{name}' is not one of the systems that are trained.")
     return recipe
 
 
 def pair_of(direction: str, pairs: list[str]) -> str:
-    """The language pair whose text a direction is trained on: itself or itself turned round."""
+    """Return the language pair whose text a direction is trained on: itself or its reverse."""
     if direction.count("-") != 1:
-        raise RecipeError(f"{direction} is no direction: write two languages, as in en-fr.")
+        raise RecipeError(f"{direction} is not a direction: write two languages, as in en-fr.")
     turned = "-".join(reversed(direction.split("-")))
     for pair in pairs:
         if pair in (direction, turned):
             return pair
-    raise RecipeError(f"{direction} is none of the recipe's directions: its pairs are {', '.join(pairs)}.")
+    raise RecipeError(f"{direction} is not one of the recipe's directions: its pairs are {', '.join(pairs)}.")
 
 
 def outdated(mark: Path, command: list[str], after: Sequence[Path]) -> str:
-    """Why a mark does not stand for this command and what it uses, the files `after` which it runs; or ''."""
+    """Say why a finished step is stale: another command, or newer input (the files `after` which it runs); or ''."""
     if mark.read_text(encoding="utf-8") != shlex.join(command):
         return "with other options"
     if any(used.stat().st_mtime_ns > mark.stat().st_mtime_ns for used in after):
-        return "before what it uses was made again"
+        return "before its input was rebuilt"
     return ""
 
 
 class Runner:
-    """Runs commands once: a step leaves a file with its command, its mark, in the folder of its results."""
+    """Runs each command once: a finished step leaves a mark, a file with its command, beside its results."""
 
     def __init__(self, environment: dict[str, str]):
         self.environment = environment
         self.stopping = Event()
 
     def once(self, folder: Path, step: str, command: list[str], after: Sequence[Path] = ()) -> Path:
-        """Run a step in the foreground, unless it was finished with this command after the steps that it uses."""
+        """Run a step in the foreground, unless it is finished and up to date; return its mark."""
         mark = folder / f"{step}.finished"
         if not mark.exists() or outdated(mark, command, after):
             self.show(command)
             if subprocess.run(command, cwd=ROOT, env=self.environment).returncode:
-                raise RecipeError(f"The step '{step}' failed; its message stands above.")
+                raise RecipeError(f"The step '{step}' failed: see its message above.")
             mark.write_text(shlex.join(command), encoding="utf-8")
         return mark
 
     @staticmethod
     def check_training(folder: Path, command: list[str], after: Sequence[Path]) -> None:
-        """Refuse to mix a training, finished or not, with one of another command: only the user may remove it."""
+        """Refuse to resume a training, finished or not, with another command: only the user may remove it."""
         begun = folder / "train.begun"
         if begun.exists() and any(folder.glob("checkpoint*.pt")) and (reason := outdated(begun, command, after)):
             raise RecipeError(
@@ -162,19 +168,31 @@ class Runner:
         """Move a bar to the last update that a training logged."""
         if log.exists():
             with log.open("rb") as stream:
-                stream.seek(max(0, log.stat().st_size - 4096))
-                if found := UPDATES.findall(stream.read()):
-                    bar.update(int(found[-1]) - bar.n)
+                stream.seek(max(0, log.stat().st_size - 16384))
+                lines = stream.read().decode("utf-8", "replace").splitlines()
+            if found := [updates for line in lines if (updates := logged_updates(line)) is not None]:
+                bar.update(found[-1] - bar.n)
 
     @staticmethod
     def show(command: list[str]) -> None:
+        """Print a command so that it can be copied."""
         from tqdm import tqdm
 
         tqdm.write(f"\n$ {shlex.join(command)}", file=sys.stderr)
 
 
+def logged_updates(line: str) -> int | None:
+    """Return the number of updates that a line of fairseq's JSON log tells; None for any other line."""
+    _, brace, rest = line.partition("{")
+    try:
+        values = json.loads(brace + rest)
+        return next((int(value) for name, value in values.items() if name.endswith("num_updates")), None)
+    except ValueError:  # other text, or the log ends within a line
+        return None
+
+
 def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runner: Runner) -> tuple[Path, Path]:
-    """Text, subwords and binarized data of a language pair in `folder`; return where the text is and the last mark."""
+    """Make text, subwords and binarized data of a language pair; return where the text is and the last mark."""
     source, target = languages = pair.split("-")
     text = folder / "text"
     folder.mkdir(parents=True, exist_ok=True)
@@ -211,23 +229,25 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
 
 
 def strings(*parts: object) -> list[str]:
+    """Return the parts of a command as text."""
     return [str(part) for part in parts]
 
 
 def train_systems(
     recipe: Recipe, direction: str, data: Path, made: Path, folder: Path, systems: list[str], runner: Runner
 ) -> None:
-    """The base, then every system and seed, several at a time; `made` is the mark of what they are trained on."""
+    """Train the base, then every system and seed, several at a time; `made` is the mark of their data."""
     source, target = direction.split("-")
     plugin = ["--user-dir", "fairseq_seg", "--task", "seg_translation", "--criterion", "seg_cross_entropy"]
-    kept = ["--no-epoch-checkpoints", "--keep-interval-updates", 1, "--log-format", "simple", "--log-interval", 50]
+    kept = ["--no-epoch-checkpoints", "--keep-interval-updates", 1, "--log-format", "json", "--log-interval", 50]
 
     def command(run: Path, seed: int, updates: int, *options: object) -> list[str]:
         own = ["--seed", seed, "--max-update", updates, "--save-dir", run, "--log-file", run / "train.log"]
         common = [data, "-s", source, "-t", target, *plugin, *shlex.split(recipe.train), *kept]
         return strings("fairseq-train", *common, *options, *own)
 
-    start, used = [], [made]
+    start: list[object] = []
+    used = [made]
     if recipe.base_updates:
         base = folder / "base"
         train = command(base, 1, recipe.base_updates, *shlex.split(recipe.base_train), "--memory-k", 0)
@@ -235,7 +255,7 @@ def train_systems(
         runner.train(base, f"{direction} base", recipe.base_updates, train, 0)
         start = ["--finetune-from-model", base / "checkpoint_last.pt"]
         used.append(base / "train.finished")
-    trainings = {}
+    trainings: dict[Path, list[str]] = {}
     for name in systems:
         for seed in [] if recipe.systems[name].trained_as else recipe.systems[name].seeds:
             run = run_folder(folder, name, seed)
@@ -251,15 +271,46 @@ def train_systems(
             for training in as_completed(running):
                 training.result()
         except BaseException:
-            # A failure and Ctrl-C are said at once; trainings that run stop, and go on when the recipe does.
+            # A failure or Ctrl-C is reported at once. Running trainings stop, and resume when the recipe does.
             runner.stopping.set()
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def run_folder(folder: Path, system: str, seed: int) -> Path:
-    """Where a system is trained with a seed."""
+    """Name the folder where a system is trained with a seed."""
     return folder / f"{system.replace(' ', '-')}-{seed}"
+
+
+def make_models(
+    recipe: Recipe, direction: str, shared: Path, made: Path, folder: Path, systems: list[str], runner: Runner
+) -> list[Path]:
+    """Make a model folder of the first seed of every guided system that is trained; return the folders."""
+    source, target = direction.split("-")
+    folders = []
+    for name in systems:
+        system = recipe.systems[name]
+        if system.trained_as or not system.is_guided:
+            continue
+        run = run_folder(folder, name, system.seeds[0])
+        command = ["seg-model", shared / "data-bin", "-s", source, "-t", target, "--path", run / recipe.checkpoint]
+        for side, language in (("source", source), ("target", target)):
+            command += [f"--spm-{side}", shared / f"subword.{language}.model"]
+        command += ["--output", run / "model", *with_equals(system.generate)]
+        runner.once(run, "model", strings(*command), [made, run / "train.finished"])
+        folders.append(run / "model")
+    return folders
+
+
+def with_equals(options: str) -> list[str]:
+    """Return options in the form --name=value, which seg-model takes."""
+    joined: list[str] = []
+    for part in shlex.split(options):
+        if part.startswith("--") or not joined:
+            joined.append(part)
+        else:
+            joined[-1] += f"={part}"
+    return joined
 
 
 def evaluate(recipe: Recipe, direction: str, data: Path, made: Path, text: Path, folder: Path, runner: Runner) -> None:
@@ -270,7 +321,7 @@ def evaluate(recipe: Recipe, direction: str, data: Path, made: Path, text: Path,
     def translator(run: Path, system: System) -> str:
         return f"{shlex.quote(str(run / recipe.checkpoint))} {system.generate}"
 
-    command = ["seg-evaluate", data, "-s", source, "-t", target, "--references", text / f"test.{target}"]
+    command: list[object] = ["seg-evaluate", data, "-s", source, "-t", target, "--references", text / f"test.{target}"]
     for name, system in recipe.systems.items():
         trained = system.trained_as or name
         runs = [run_folder(folder, trained, seed) for seed in recipe.systems[trained].seeds]
@@ -309,7 +360,7 @@ def main() -> None:
     except RecipeError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit("Stopped; the same command goes on from here.")
+        sys.exit("Stopped. Rerun the command to resume.")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -321,7 +372,7 @@ def run(args: argparse.Namespace) -> None:
     corpus = args.corpus and str(Path(args.corpus).absolute())
     directions = args.directions or recipe.directions or recipe.pairs
     environment = dict(os.environ)
-    # Beside each other, two threads a training are slower than one.
+    # For trainings that run side by side, two threads each are slower than one.
     environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // recipe.jobs)))
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
     if shutil.which("fairseq-train", path=environment["PATH"]) is None:
@@ -333,10 +384,13 @@ def run(args: argparse.Namespace) -> None:
         text, made = make_data(recipe, pair, shared, corpus, runner)
         source, target = direction.split("-")
         data = shared / "data-bin"
-        attach = ["seg-attach", data, "-s", source, "-t", target, *shlex.split(recipe.attach)]
+        attach: list[object] = ["seg-attach", data, "-s", source, "-t", target, *shlex.split(recipe.attach)]
         own.mkdir(parents=True, exist_ok=True)
         made = runner.once(own, "attach", strings(*attach), [made])
-        train_systems(recipe, direction, data, made, own, args.systems or list(recipe.systems), runner)
+        systems = args.systems or list(recipe.systems)
+        train_systems(recipe, direction, data, made, own, systems, runner)
+        for folder in make_models(recipe, direction, shared, made, own, systems, runner):
+            print(f"{folder} is a model folder for seg-explain and Translator.", flush=True)
         if not args.systems:
             evaluate(recipe, direction, data, made, text, own, runner)
             print(f"The report of {direction} is {own / 'report.html'}: open it in a browser.")

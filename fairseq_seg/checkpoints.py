@@ -73,5 +73,6 @@ def load_model(path: str | Path, task: SegTranslationTask, cfg) -> tuple[Any, An
         model.half()
     if torch.cuda.is_available() and not cfg.common.cpu:
         model.cuda()
-    model.prepare_for_inference_(cfg)  # also puts it into evaluation mode
+    model.eval()
+    model.prepare_for_inference_(cfg)  # after which model.eval() returns None
     return model, saved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -53,6 +54,8 @@ def hook(method: Callable[P, R]) -> Callable[P, R]:
                 sys.exit(str(error))
             raise
 
+    # fairseq asks a method for the names of its arguments, and does not look behind a decorator.
+    wrapper.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return wrapper
 
 

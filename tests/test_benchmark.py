@@ -11,35 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks import SCRIPTS, TINY
 from tests.corpus import make_corpus
 from tests.stock import TRAINING, run_stock
 from tests.test_learns_to_copy import PLUGIN, prepare
 
-sys.path.append(str(Path(__file__).parent.parent / "examples" / "benchmark"))  # where the scripts find each other
+sys.path.append(str(SCRIPTS))  # where the scripts find each other
 
 import plots
 import suite
 from profile_generate import REST, Stopwatch
 from rounds import interleave, ratios, spread
 
-SCRIPTS = suite.SCRIPTS
-TINY = ("--hidden", "8", "--symbols", "40", "--batch", "2", "--length", "4", "--rounds", "2")
 BROKEN = suite.Benchmark("broken", "translator.py", "", "--rounds many")
-BENCHMARKS = ["translator", "memory", "cache", "retrieval", "spark", "processes"]
-
-
-def rows(output: str) -> dict[str, list[str]]:
-    """The cells of each table row, by the first; of two rows with the same first cell, both."""
-    table: dict[str, list[str]] = {}
-    for line in re.findall(r"^\| (.+) \|$", output, flags=re.MULTILINE):
-        first, *cells = line.split(" | ")
-        table.setdefault(first, []).extend(cells)
-    return table
+BENCHMARKS = ["translator", "pairs", "cache", "retrieval", "spark", "processes"]
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str]:
-    """What the suite writes and prints, with one benchmark that fails before all the others."""
+    """Return what the suite writes and prints, with one benchmark that fails before all the others."""
     file = tmp_path_factory.mktemp("suite") / "new" / "bench.json"
     benchmarks = [BROKEN, *(part for part in suite.SUITE if part.name in BENCHMARKS)]
     output = io.StringIO()
@@ -80,7 +70,7 @@ def test_ratios_come_from_the_seconds_of_the_same_round(outcome):
         seconds = translator["seconds"][line]
         assert values == [a / b for a, b in zip(seconds["fairseq lstm"], seconds["seg_gru"], strict=True)]
     plain, one = benchmarks["pairs"]["rows"]
-    assert [plain["memory tokens"], one["memory tokens"]] == [0, 8]  # batch x K x length
+    assert [plain["pair tokens"], one["pair tokens"]] == [0, 8]  # batch x K x length
     lines = benchmarks["pairs"]["ratios"]
     for job, line, upside_down in (
         ("training", "K=1 training, times plain", False),
@@ -150,7 +140,7 @@ def test_a_folder_that_is_not_there_is_refused(capsys):
     assert "no-such-folder is not a folder" in capsys.readouterr().err
 
 
-def memory_row(k: int, length: int) -> dict:
+def measured_row(k: int, length: int) -> dict:
     jobs = ("training", "decoding")
     return {
         "k": k,
@@ -163,8 +153,8 @@ def memory_row(k: int, length: int) -> dict:
 def test_plots_draw_what_was_measured(tmp_path: Path):
     growth = [{"pairs": size, "sentences": 10, "seconds": [1.0, 2.0], "peak MB": 9} for size in (10, 20)]
     benchmarks = {
-        "growth with K": {"rows": [memory_row(k, 30) for k in (0, 1, 2)]},
-        "15 symbols": {"rows": [memory_row(k, 15) for k in (0, 1)]},
+        "growth with K": {"rows": [measured_row(k, 30) for k in (0, 1, 2)]},
+        "15 symbols": {"rows": [measured_row(k, 15) for k in (0, 1)]},
         "60 symbols": {"failed": "no memory left"},
         "retrieval": {"growth": growth},
     }
@@ -173,7 +163,7 @@ def test_plots_draw_what_was_measured(tmp_path: Path):
     done = subprocess.run([sys.executable, SCRIPTS / "plots.py", file, tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.glob("*.png")} == {"growth-k.png", "growth-memory.png"}
-    benchmarks["60 symbols"] = {"rows": [memory_row(k, 60) for k in (0, 1)]}
+    benchmarks["60 symbols"] = {"rows": [measured_row(k, 60) for k in (0, 1)]}
     curves = plots.growths(benchmarks)
     assert curves["growth-length"][2]["training"] == [(15, [2.0, 3.0]), (30, [2.0, 3.0]), (60, [2.0, 3.0])]
     assert curves["growth-memory"][2]["retrieval"] == [(0.01, [100.0, 200.0]), (0.02, [100.0, 200.0])]

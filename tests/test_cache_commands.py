@@ -12,9 +12,9 @@ import pytest
 from fairseq_seg.cli import cache as command
 from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import TranslationMemory
+from tests.benchmarks import SCRIPTS, TINY, rows
 from tests.corpus import SOURCE, TARGET, Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_process, run_stock, run_stock_until_it_stops, tagged_lines
-from tests.test_benchmark import SCRIPTS, TINY, rows
 from tests.test_learns_to_copy import PLUGIN, prepare
 
 SIZES = ["--hidden-size", 32, "--embed-dim", 32, "--memory-k", 2, "--max-epoch", 5, "--disable-validation"]
@@ -302,7 +302,7 @@ def test_benchmark(data_bin: Path, checkpoint: Path, corpus: Corpus, tmp_path: P
         *("no cache", "fp32, empty", "fp32, full", "fp16, full", "int8, full")
     ]
     assert all(len(row["seconds"]) == 2 and min(row["seconds"]) > 0 for row in figures["speed"])
-    assert [row["bytes a slot"] for row in figures["size"]] == [10240, 5120, 2568]
+    assert [row["bytes per slot"] for row in figures["size"]] == [10240, 5120, 2568]
     same = {row["cache"]: row["same"] for row in figures["translations"]}
     assert same["none"] == same["fp32"] == 1 and same["fp16"] > 0.9
     assert table["none"][0] == "100.00%" and float(table["int8"][-2]) > 0

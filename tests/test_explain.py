@@ -9,9 +9,10 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import post_process
 
-from fairseq_seg.explain.trace import Baseline, Explanation, RetrievedPair, Slot, Spelling, Token, merge_words, trace
-from fairseq_seg.explain.trace import html as explain_html
-from fairseq_seg.explain.trace import terminal as explain_terminal
+from fairseq_seg.corpus.subwords import Spelling
+from fairseq_seg.explain import html, terminal
+from fairseq_seg.explain.records import Baseline, Explanation, RetrievedPair, Slot, Token, merge_words
+from fairseq_seg.explain.trace import trace
 from tests.tiny import literal, make_batch, make_model, predict, random_pairs
 
 ROWS = [[0, 1], [], [2, 0, 1]]  # the retrieved pairs of three sentences
@@ -20,7 +21,7 @@ ROWS = [[0, 1], [], [2, 0, 1]]  # the retrieved pairs of three sentences
 
 
 def traced(model, sentences, pairs=(), rows=None) -> list[list[Token]]:
-    """The provenance of each sentence, in their order."""
+    """Return the provenance of each sentence, in their order."""
     batch = make_batch(sentences, pairs, rows)
     found = trace(model, batch["net_input"], batch["target"])
     return [found[row] for row in batch["id"].argsort().tolist()]
@@ -93,7 +94,7 @@ def spelling(*symbols: str) -> Spelling:
     dictionary = Dictionary()
     for symbol in symbols:
         dictionary.add_symbol(symbol)
-    return Spelling(dictionary)
+    return Spelling(dictionary.symbols)
 
 
 @pytest.mark.parametrize(
@@ -172,8 +173,8 @@ class Page(HTMLParser):
 
 
 def test_no_text_can_act_in_the_page():
-    page = explain_html.render([explanation(EVIL)], EVIL)
-    parsed, harmless = Page(page), Page(explain_html.render([explanation()], "mot"))
+    page = html.render([explanation(EVIL)], EVIL)
+    parsed, harmless = Page(page), Page(html.render([explanation()], "mot"))
     assert [tag for tag, _ in parsed.elements] == [tag for tag, _ in harmless.elements]
     assert [list(attributes) for _, attributes in parsed.elements] == [list(a) for _, a in harmless.elements]
     assert not any(name.startswith("on") or name == "style" for _, a in parsed.elements for name in a)
@@ -182,7 +183,7 @@ def test_no_text_can_act_in_the_page():
 
 
 def test_the_policy_admits_the_page_s_own_style_and_script_alone():
-    page = explain_html.render([explanation()], "title")
+    page = html.render([explanation()], "title")
     [policy] = [a["content"] for tag, a in Page(page).elements if a.get("http-equiv") == "Content-Security-Policy"]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
@@ -194,7 +195,7 @@ def test_the_policy_admits_the_page_s_own_style_and_script_alone():
 
 
 def test_copied_words_and_their_origins_are_linked_both_ways():
-    elements = [attributes for tag, attributes in Page(explain_html.render([explanation()], "")).elements if tag == "a"]
+    elements = [attributes for tag, attributes in Page(html.render([explanation()], "")).elements if tag == "a"]
     links = [attributes for attributes in elements if "id" in attributes]
     there, *ours = links
     assert [link["id"] for link in ours] == ["s1a0", "s1a2"]
@@ -209,14 +210,14 @@ def test_a_page_says_what_there_is_not():
     deep.fusion = "deep"
     deep.words = [token("mot", p_copy=None)]
     alone.pairs, alone.words, alone.baseline, alone.reference = [], [token("mot", p_copy=None)], None, None
-    page = explain_html.render([deep, alone], "title")
+    page = html.render([deep, alone], "title")
     assert page.count("copies nothing") == 1 and page.count("No pair was retrieved") == 1
-    assert "copies nothing" in explain_terminal.render(deep, colour=False)
-    assert explain_terminal.render(alone, colour=False) == "S    mot\nA    mot\n"
+    assert "copies nothing" in terminal.render(deep, colour=False)
+    assert terminal.render(alone, colour=False) == "S    mot\nA    mot\n"
 
 
 def test_terminal():
-    text = explain_terminal.render(explanation(), colour=False)
+    text = terminal.render(explanation(), colour=False)
     assert text.splitlines() == [
         "S    mot",
         "     pair 1: mot, score 0.75",
@@ -226,8 +227,8 @@ def test_terminal():
         "B    mot   (mot)",
         "T    mot",
     ]
-    coloured = explain_terminal.render(explanation(), colour=True)
+    coloured = terminal.render(explanation(), colour=True)
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == text.replace("[", "").replace("]", "")
-    assert "\x1b" not in explain_terminal.render(explanation(EVIL), colour=False)
-    codes = re.findall("\x1b[^m]*m|\x07", explain_terminal.render(explanation(EVIL), colour=True))
+    assert "\x1b" not in terminal.render(explanation(EVIL), colour=False)
+    codes = re.findall("\x1b[^m]*m|\x07", terminal.render(explanation(EVIL), colour=True))
     assert codes == re.findall("\x1b[^m]*m", coloured)

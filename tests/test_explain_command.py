@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_seg.cli import explain as command
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock, tagged_lines
@@ -30,7 +32,7 @@ def memory_bin(memory_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def guided(memory_bin: Path) -> Path:
-    """A model trained with two pairs a sentence."""
+    """Return a model trained with two pairs per sentence."""
     folder = memory_bin.parent / "guided"
     run_stock("train", memory_bin, *PLUGIN, *TRAINING, *SIZES, "--memory-k", 2, "--save-dir", folder)
     return (folder / "checkpoint_last.pt").rename(folder / "guided.pt")
@@ -38,7 +40,7 @@ def guided(memory_bin: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(memory_bin: Path) -> Path:
-    """A model trained without memory."""
+    """Return a model trained without memory."""
     folder = memory_bin.parent / "plain"
     run_stock("train", memory_bin, *PLUGIN, *TRAINING, *SIZES, "--memory-k", 0, "--max-epoch", 1, "--save-dir", folder)
     return (folder / "checkpoint_last.pt").rename(folder / "plain.pt")
@@ -49,7 +51,7 @@ def run(memory_bin: Path, guided: Path, capsys: pytest.CaptureFixture, monkeypat
     """Return a function that runs the command in this process and returns what it printed."""
 
     def run(*arguments: object, stdin: str = "") -> str:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
         options = ["--path", guided, "--cpu", "--beam", 2, *DECODING, *arguments]
         command.main(list(map(str, [memory_bin, *options])))
         return capsys.readouterr().out
@@ -63,7 +65,7 @@ def read(output: str) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def generated(memory_bin: Path, guided: Path) -> str:
-    """What fairseq-generate prints for the same options."""
+    """Return what fairseq-generate prints for the same options."""
     return run_stock("generate", memory_bin, *PLUGIN, "--path", guided, "--cpu", "--beam", 2, *DECODING)
 
 
@@ -93,7 +95,7 @@ def test_it_explains_what_generate_translates(run, generated: str, memory_corpus
 
 
 def without_baseline(explained: list[dict]) -> list[dict]:
-    """Rounded: other batches give other last digits."""
+    """Round figures, because other batches give other last digits."""
 
     def rounded(x):
         if isinstance(x, float):
@@ -150,6 +152,20 @@ def test_baselines_are_called_what_they_are(run, memory_bin: Path, guided: Path,
     named = [{"system": "NMT: plain.pt", "translation": text} for text in translations(plain)]
     assert baselines("--baseline", plain) == named
     assert baselines("--memory-k", 0) == [None] * len(memory_corpus.test)
+
+
+def test_a_model_folder_is_explained_like_its_parts(
+    run, memory_bin: Path, guided: Path, memory_corpus: Corpus, tmp_path: Path, capsys
+):
+    source = "".join(f"{pair.source}\n" for pair in memory_corpus.test)
+    (tmp_path / "source").write_text(source)
+    parts = read(run("--json", "--memory-k", 1, stdin=source))
+    options = {"memory_k": 1, "beam": 2, "max_len_a": 0, "max_len_b": 20, "cpu": True}
+    model = ModelFolder.create(tmp_path / "model", DataBin(memory_bin), guided, options=options)
+    command.main([str(model.path), "--input", str(tmp_path / "source"), "--json"])
+    assert without_baseline(read(capsys.readouterr().out)) == without_baseline(parts)
+    command.main([str(model.path), "--input", str(tmp_path / "source"), "--json", "--memory-k", "2"])
+    assert {len(explanation["pairs"]) for explanation in read(capsys.readouterr().out)} == {2}
 
 
 def test_without_memory(run, memory_corpus: Corpus):
@@ -221,7 +237,7 @@ def test_bad_input_is_one_sentence(run, tmp_path: Path, memory_corpus: Corpus):
     (tmp_path / "foreign").write_text("these words are nowhere")
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
     assert "does not exist" in message("--path", tmp_path / "none.pt")
-    assert "is no checkpoint" in message("--path", tmp_path / "two")
+    assert "is not a checkpoint" in message("--path", tmp_path / "two")
     assert "has 2 lines for 1 sentences" in message("--references", tmp_path / "two")
     assert "has 2 lines for 1 sentences" in message("--translations", tmp_path / "two")
     assert "are not in the target dictionary" in message("--translations", tmp_path / "foreign")
@@ -229,7 +245,7 @@ def test_bad_input_is_one_sentence(run, tmp_path: Path, memory_corpus: Corpus):
     assert "No such file" in message("--input", tmp_path / "none")
     assert "make its folder first" in message("--html", tmp_path / "none" / "page.html")
     sentencepiece = ["--target-sentencepiece-model", tmp_path / "two", "--translations", tmp_path / "foreign"]
-    assert "is no sentencepiece model" in message(*sentencepiece)
+    assert "is not a sentencepiece model" in message(*sentencepiece)
     assert "leave out --task" in message("--task", "translation")
 
 
@@ -246,7 +262,7 @@ def test_as_a_process(memory_bin: Path, guided: Path, memory_corpus: Corpus):
     assert process.wait(timeout=120) == 0 and "Error" not in errors and "Warning" not in errors
     nothing = subprocess.run([*start, "--path", str(guided)], capture_output=True, text=True, timeout=120)
     assert nothing.returncode == 2
-    assert nothing.stderr.splitlines()[-1] == "seg-explain: error: the following arguments are required: data"
+    assert nothing.stderr.splitlines()[-1] == "seg-explain: error: the following arguments are required: MODEL"
 
 
 def test_help_imports_nothing_heavy():

@@ -1,4 +1,4 @@
-"""The README's commands, run as they stand on the generated corpus, with smaller sizes."""
+"""The README's commands and its Python, run as they stand on the generated corpus, with smaller sizes."""
 
 import os
 import re
@@ -17,9 +17,14 @@ SMALLER = {
 }
 
 
-def test_the_commands_for_ones_own_corpus_and_memory(tmp_path: Path) -> None:
+def code_blocks(language: str) -> str:
+    """Return all of the README's code in a language."""
     text = ROOT.joinpath("README.md").read_text(encoding="utf-8")
-    script = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
+    return "\n".join(re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL))
+
+
+def test_the_commands_for_ones_own_corpus_and_memory(tmp_path: Path) -> None:
+    script = code_blocks("bash")
     for full, small in SMALLER.items():
         assert full in script
         script = script.replace(full, small)
@@ -28,16 +33,19 @@ def test_the_commands_for_ones_own_corpus_and_memory(tmp_path: Path) -> None:
     for side in ("en", "fr"):
         tmp_path.joinpath(f"corpus/valid.{side}").rename(tmp_path / f"corpus/dev.{side}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    done = run("bash", "-euo", "pipefail", "-c", script)
     references = tmp_path.joinpath("corpus/test.fr").read_text(encoding="utf-8").splitlines()
     assert len(tmp_path.joinpath("test.fr").read_text(encoding="utf-8").splitlines()) == len(references)
     assert '"signature": "nrefs:1' in done.stdout
     assert len(re.findall(r"^D-0\t", done.stdout, re.MULTILINE)) == 2
     assert "Voici une phrase." in done.stdout  # found again in the memory
+    first, *words = run(sys.executable, "-c", code_blocks("python")).stdout.splitlines()
+    assert re.search(r"\['client\.mem:\d+", first)  # it has the sentence itself
+    assert words and all(re.fullmatch(r".+: gate [01]\.\d\d, copied [01]\.\d\d", word) for word in words)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_seg import Translator
+from fairseq_seg.corpus.model_folder import ModelFolder
 from tests.corpus import make_corpus
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -27,7 +29,7 @@ SMALLER = {
     "updates = 500000": "updates = 20",
     "-updates 5000": "-updates 10",
     'generate = "': 'generate = "--max-len-a 0 --max-len-b 8 --beam 2 ',
-    'sweep = "SEG"': "",  # seven more translations of the test set, which test_evaluate.py tries
+    'sweep = "SEG"': "",  # seven more translations of the test set, which tests/evaluate tries
     '{"beam": 1}': '{"beam": 1, "max_len_a": 0, "max_len_b": 8}',
 }
 
@@ -77,7 +79,57 @@ def test_from_text_to_the_report(finished):
     logs = sorted(folder.glob("output/en-fr/*/train.log"))
     assert len(logs) == 5
     for log in logs:
-        assert "num_updates 20" in log.read_text(encoding="utf-8"), log
+        updates = [recipe.logged_updates(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        assert max(number for number in updates if number is not None) == 20, log
+
+
+def test_every_guided_system_becomes_a_model_folder(finished):
+    folder, done = finished
+    own = folder / "output/en-fr"
+    made = [own / f"{name}-1/model" for name in ("CopyNet", "SEG-deep", "SEG-both", "SEG")]
+    assert sorted(own.glob("*/model")) == sorted(made)  # neither NMT nor another way to translate with SEG
+    assert all(str(path) in done.stdout for path in made)
+    model = ModelFolder.load(made[-1])
+    assert (model.source_lang, model.target_lang) == ("en", "fr")
+    assert model.options == {"max_len_a": "0", "max_len_b": "8", "beam": "2", "memory_k": "2"}
+    assert model.checkpoint_path.read_bytes() == (own / "SEG-1/checkpoint_best.pt").read_bytes()
+    for path, language in zip(model.subword_paths, ("en", "fr"), strict=True):
+        assert path.read_bytes() == (folder / f"output/data/en-fr/subword.{language}.model").read_bytes()
+    source = (folder / "output/data/en-fr/text/test.en").read_text(encoding="utf-8").splitlines()[0]
+    with Translator(made[-1], cpu=True) as translator:
+        [translation] = translator.translate([source])
+    assert translation.source == source and translation.flags == [] and len(translation.pairs) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "updates"),
+    [
+        ('2026-11-18 | INFO | train_inner | {"epoch": 1, "loss": "6.1", "num_updates": "50", "lr": "0.001"}', 50),
+        ('2026-11-18 | INFO | valid | {"epoch": 1, "valid_loss": "6.1", "valid_num_updates": "60"}', 60),
+        ('2026-11-18 | INFO | train_inner | {"epoch": 1, "loss": "6.1", "num_upd', None),
+        ("2026-11-18 | INFO | fairseq_cli.train | {'_name': None, 'seed': 1}", None),
+        ('{"seg_memory": {"split": "train", "k": 2}}', None),
+        ("task: SegTranslationTask", None),
+    ],
+)
+def test_progress_is_read_from_the_log(line: str, updates: int | None):
+    assert recipe.logged_updates(line) == updates
+
+
+def test_a_bar_follows_the_log(tmp_path: Path):
+    from tqdm import tqdm
+
+    log = tmp_path / "train.log"
+    with open(os.devnull, "w") as nowhere, tqdm(total=100, file=nowhere) as bar:
+        recipe.Runner.advance(bar, log)  # not there yet
+        log.write_text("x" * 20_000 + '\n{"num_updates": "50"}\n{"num_updates": "60"}\n{"num_up')
+        recipe.Runner.advance(bar, log)
+        assert bar.n == 60
+
+
+def test_options_for_a_model_folder():
+    options = recipe.with_equals("--memory-k 2 --lenpen -1 --cpu --bpe=sentencepiece --path 'a b'")
+    assert options == ["--memory-k=2", "--lenpen=-1", "--cpu", "--bpe=sentencepiece", "--path=a b"]
 
 
 def test_a_finished_recipe_does_nothing(finished):
@@ -142,7 +194,7 @@ def test_a_training_is_not_mixed_with_another(tmp_path: Path):
         recipe.Runner.check_training(tmp_path, ["train", "fast"], [used])
     later = begun.stat().st_mtime_ns + 1
     os.utime(used, ns=(later, later))
-    with pytest.raises(recipe.RecipeError, match="was trained before what it uses was made again"):
+    with pytest.raises(recipe.RecipeError, match="was trained before its input was rebuilt"):
         recipe.Runner.check_training(tmp_path, ["train", "slowly"], [used])
 
 
@@ -191,7 +243,7 @@ def test_no_training_outlives_its_recipe(tmp_path: Path, number: int):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     process.send_signal(number)
-    assert "Stopped; the same command goes on from here." in process.communicate(timeout=30)[1]
+    assert "Stopped. Rerun the command to resume." in process.communicate(timeout=30)[1]
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
 
@@ -222,10 +274,10 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
     [
         (("symbols = 150", "symbol = 150"), [], "unexpected keyword argument 'symbol'"),
         (("symbols = 150", "symbols = "), [], "is not TOML"),
-        (('trained_as = "SEG"', 'trained_as = "SAG"'), [], "'SAG' is none of the systems"),
+        (('trained_as = "SEG"', 'trained_as = "SAG"'), [], "'SAG' is not one of the systems"),
         (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
-        (("", ""), ["--directions", "en-xx"], "en-xx is none of the recipe's directions"),
-        (("", ""), ["--directions", "enfr"], "enfr is no direction"),
+        (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
+        (("", ""), ["--directions", "enfr"], "enfr is not a direction"),
         (("", ""), ["--corpus", "gone"], "is not there"),
     ],
 )

@@ -1,6 +1,6 @@
 """What --memory-cache saves and takes: decoding speed without a cache, with an empty and with a full one, and its size.
 
-Batches and times are those of memory.py: every sentence has K pairs of its own. With an empty cache the time holds all
+Batches and times are those of pairs.py: every sentence has K pairs of its own. With an empty cache the time holds all
 that fills it, with a full one all that reads it. With DATA-BIN and --path, also a real split is translated, with
 fairseq-generate, to see how many translations fp16 and int8 change.
 """
@@ -10,8 +10,9 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any
 
-from memory import memory_batch
+from pairs import batch_with_pairs
 from rounds import interleave, ratios, spread, write_json
 from translator import parser, seg_model, start, vocabulary
 from translator import translator as decoder
@@ -22,11 +23,11 @@ LIMIT = 2**40
 
 
 def cached(sizes: Namespace, model, dictionary, k: int, number_type: str, folder: Path, full: bool) -> Callable:
-    """Beam search over a batch whose memory comes from a cache that is full, or empty each time."""
+    """Return beam search over a batch whose slots come from a cache that is full, or empty each time."""
     from fairseq_seg.cache.frozen import EntryCache
     from fairseq_seg.cache.segments import PairCache
 
-    batch = memory_batch(sizes, dictionary, k)
+    batch = batch_with_pairs(sizes, dictionary, k)
     pairs = batch["net_input"].pop("pairs")
     cache = EntryCache(model, folder / number_type, number_type, LIMIT)
     search = decoder(model, dictionary, batch)
@@ -41,12 +42,12 @@ def cached(sizes: Namespace, model, dictionary, k: int, number_type: str, folder
 
 
 def measure_speed(sizes: Namespace, folder: Path) -> list[dict]:
-    """CPU seconds of each round, for each way to get K pairs, and those of the plain translator in the same rounds."""
+    """Measure CPU seconds per round for each way to get K pairs, and for the plain translator in the same rounds."""
     dictionary = vocabulary(sizes.symbols)
     model = seg_model(sizes, dictionary)
-    jobs = {(0, "plain"): decoder(model, dictionary, memory_batch(sizes, dictionary, 0))}
+    jobs = {(0, "plain"): decoder(model, dictionary, batch_with_pairs(sizes, dictionary, 0))}
     for k in sizes.pairs:
-        jobs[k, "no cache"] = decoder(model, dictionary, memory_batch(sizes, dictionary, k))
+        jobs[k, "no cache"] = decoder(model, dictionary, batch_with_pairs(sizes, dictionary, k))
         jobs[k, "fp32, empty"] = cached(sizes, model, dictionary, k, "fp32", folder, full=False)
         for number_type in TYPES:
             jobs[k, f"{number_type}, full"] = cached(sizes, model, dictionary, k, number_type, folder, full=True)
@@ -59,7 +60,7 @@ def measure_speed(sizes: Namespace, folder: Path) -> list[dict]:
 
 
 def measure_size() -> list[dict]:
-    """What a pair of the paper's corpus takes at the paper's sizes, with shallow fusion."""
+    """Work out what a pair of the paper's corpus takes at the paper's sizes, with shallow fusion."""
     from fairseq_seg.cache.rows import RowFormat
     from fairseq_seg.cache.segments import ENTRY
     from fairseq_seg.models.seg_gru import SegGRUConfig
@@ -69,12 +70,14 @@ def measure_size() -> list[dict]:
     for number_type in TYPES:
         slot = RowFormat(number_type, (2 * paper.hidden_size, paper.gate_hidden, 0)).row_bytes
         pair = PAPER_SLOTS * slot + ENTRY.itemsize
-        rows.append({"type": number_type, "bytes a slot": slot, "bytes a pair": pair, "all pairs": PAPER_PAIRS * pair})
+        rows.append(
+            {"type": number_type, "bytes per slot": slot, "bytes per pair": pair, "all pairs": PAPER_PAIRS * pair}
+        )
     return rows
 
 
 def compare(options: Namespace, folder: Path) -> list[dict]:
-    """A split translated without a cache and with each type: share of the same translations, BLEU, bytes a pair."""
+    """Translate a split without a cache and with each type: share of the same translations, BLEU, bytes per pair."""
     from sacrebleu import corpus_bleu
 
     from fairseq_seg.cache.header import Header
@@ -91,14 +94,14 @@ def compare(options: Namespace, folder: Path) -> list[dict]:
 
     plain = translate("no cache")
     bleu = corpus_bleu(plain, [split.references]).score
-    rows = [{"cache": "none", "same": 1.0, "bleu": bleu, "bytes a pair": 0}]
+    rows = [{"cache": "none", "same": 1.0, "bleu": bleu, "bytes per pair": 0}]
     for number_type in TYPES:
         cache = folder / f"cache-{number_type}"
         lines = translate(number_type, "--memory-cache", str(cache), "--memory-cache-type", number_type)
         pairs = PairCache(cache, Header.load(cache).row_bytes, LIMIT)
         same = sum(a == b for a, b in zip(plain, lines, strict=True)) / len(lines)
         score = corpus_bleu(lines, [split.references]).score
-        rows.append({"cache": number_type, "same": same, "bleu": score, "bytes a pair": pairs.bytes / len(pairs)})
+        rows.append({"cache": number_type, "same": same, "bleu": score, "bytes per pair": pairs.bytes / len(pairs)})
     return rows
 
 
@@ -108,18 +111,18 @@ def main() -> None:
     options.add_argument("--path", type=Path, metavar="CHECKPOINT", help="with this model")
     options.add_argument("--split", default="test", help="of DATA-BIN")
     options.add_argument("--references", type=Path, metavar="FILE", help="its references as plain text, for BLEU")
-    options.add_argument("--memory-k", type=int, default=2, help="pairs a sentence of the split")
+    options.add_argument("--memory-k", type=int, default=2, help="pairs per sentence of the split")
     options.add_argument("--pairs", type=int, nargs="+", default=[1, 4], help="the values of K to time")
     sizes = options.parse_args()
     if (sizes.data is None) != (sizes.path is None):
         options.error("DATA-BIN and --path go together")
     start(sizes)
-    results = {"ratios": {}, "size": measure_size()}
-    print(f"| type | bytes a slot | KB a pair of {PAPER_SLOTS} symbols | GB for {PAPER_PAIRS:,} pairs |")
+    results: dict[str, Any] = {"ratios": {}, "size": measure_size()}
+    print(f"| type | bytes per slot | KB per pair of {PAPER_SLOTS} symbols | GB for {PAPER_PAIRS:,} pairs |")
     print("|---|---|---|---|")
     for row in results["size"]:
-        kilobytes, gigabytes = row["bytes a pair"] / 1e3, row["all pairs"] / 1e9
-        print(f"| {row['type']} | {row['bytes a slot']:,} | {kilobytes:.1f} | {gigabytes:.1f} |")
+        kilobytes, gigabytes = row["bytes per pair"] / 1e3, row["all pairs"] / 1e9
+        print(f"| {row['type']} | {row['bytes per slot']:,} | {kilobytes:.1f} | {gigabytes:.1f} |")
     with TemporaryDirectory() as folder:
         results["speed"] = measure_speed(sizes, Path(folder))
     print("\n| K | cache | decoding sentences/s | of plain |\n|---|---|---|---|")
@@ -132,9 +135,9 @@ def main() -> None:
     if sizes.data is not None:
         with TemporaryDirectory() as folder:
             results["translations"] = compare(sizes, Path(folder))
-        print("\n| cache | same translations | BLEU | bytes a pair |\n|---|---|---|---|")
+        print("\n| cache | same translations | BLEU | bytes per pair |\n|---|---|---|---|")
         for row in results["translations"]:
-            print(f"| {row['cache']} | {row['same']:.2%} | {row['bleu']:.2f} | {row['bytes a pair']:,.0f} |")
+            print(f"| {row['cache']} | {row['same']:.2%} | {row['bleu']:.2f} | {row['bytes per pair']:,.0f} |")
     write_json(sizes.json, results)
 
 

@@ -13,7 +13,7 @@ SPECIAL, EOS = 4, 2  # of a fairseq dictionary
 
 
 def generate(folder: Path, pairs: int, sentences: int, seed: int = 1) -> None:
-    """Binarizes a corpus in which a few symbols are frequent, as in a language, and every sentence has variants.
+    """Binarize a corpus in which a few symbols are frequent, as in a language, and every sentence has variants.
 
     ``pairs`` is the size of the training set, ``sentences`` that of the test set.
     """

@@ -23,7 +23,7 @@ Curves = dict[str, list[tuple[float, list[float]]]]  # by name: x, and y in ever
 
 
 def draw(results: dict, folder: Path) -> list[Path]:
-    """Writes the figures that there is material for, as PNG."""
+    """Write the figures that there is data for, as PNG."""
     from fairseq_seg.evaluate.figures import LIGHT, Drawing, render
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,16 +52,16 @@ def growths(benchmarks: dict[str, dict]) -> dict[str, tuple[str, str, Curves, Cu
     found = {}
     rows = benchmarks.get("growth with K", {}).get("rows")
     if rows:
-        found["growth-k"] = "retrieved pairs K", "seconds a batch", *_by_job(rows, lambda row: row["k"])
+        found["growth-k"] = "retrieved pairs K", "seconds per batch", *_by_job(rows, lambda row: row["k"])
     lengths = [benchmarks.get(name, {}).get("rows", []) for name in ("15 symbols", "growth with K", "60 symbols")]
     if all(lengths):
         rows = [row for benchmark in lengths for row in benchmark if row["k"] == 1]
-        found["growth-length"] = "symbols a sentence", "seconds a batch", *_by_job(rows, lambda row: row["length"])
+        found["growth-length"] = "symbols per sentence", "seconds per batch", *_by_job(rows, lambda row: row["length"])
     rows = benchmarks.get("retrieval", {}).get("growth")
     if rows:
         time = [(row["pairs"] / 1000, [1000 * s / row["sentences"] for s in row["seconds"]]) for row in rows]
         memory = [(row["pairs"] / 1000, [row["peak MB"]]) for row in rows]
-        labels = "pairs in the memory (thousands)", "ms a sentence"
+        labels = "pairs in the memory (thousands)", "ms per sentence"
         found["growth-memory"] = *labels, {"retrieval": time}, {"retrieval": memory}
     return found
 

@@ -3,8 +3,8 @@
     python examples/benchmark/processes.py [DATA-BIN]
 
 The binarized sentences are mapped, so the system holds one copy of them for all processes of a machine. Of the attached
-file a process keeps what it selects, 8 bytes a retrieved pair and 16 a sentence. Every process reads every example, so
-that all of it is in memory, and then waits for the others. "Mapped files" are what it has of the data folder in its
+file a process keeps what it selects, 8 bytes per retrieved pair and 16 per sentence. Every process reads every example,
+so that all of it is in memory, and then waits for the others. "Mapped files" are what it has of the data folder in its
 address space, "its share of them" that divided by how often the same page is in use (the kernel's PSS); "its own" is
 memory that no other process can use. Generated data have a memory of random pairs: which pairs are retrieved changes
 nothing here, and to retrieve them would take most of the time.
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 MB = 2**20
-KEPT = 16  # pairs a sentence, as many as seg-attach keeps
+KEPT = 16  # pairs per sentence, as many as seg-attach keeps
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,24 +42,25 @@ def parser() -> argparse.ArgumentParser:
 
 
 def attach_random(folder: Path) -> None:
-    """Gives every training sentence a memory of random pairs, in the file that seg-attach would write."""
+    """Attach random pairs to every training sentence, in the file that seg-attach would write."""
     import numpy as np
 
-    from fairseq_seg.corpus.attached import attached_path, fingerprint, write_attached
+    from fairseq_seg.corpus.attached import write_attached
     from fairseq_seg.corpus.databin import DataBin
+    from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 
     home = DataBin(folder)
-    sides = home.pair("train")
-    ids = np.random.default_rng(1).integers(len(sides[0]), size=(len(sides[0]), KEPT))
-    made_from = fingerprint(*sides)
+    sentences = len(home.pair(TRAIN)[0])
+    ids = np.random.default_rng(1).integers(sentences, size=sentences * KEPT)
+    found = RankedPairs(np.arange(sentences + 1) * KEPT, ids, np.ones(len(ids)), np.ones(len(ids)))
+    made_from = home.fingerprint(TRAIN)
     header = {"signature": "random", "kept": KEPT, "memory_data": None, "settings": {}}
     header |= {"memory_fingerprint": made_from, "split_fingerprint": made_from}
-    path = attached_path(folder, "train", home.source_lang, home.target_lang)
-    write_attached(path, header, ((row, np.ones(KEPT), np.ones(KEPT)) for row in ids))
+    write_attached(home.attached_path(TRAIN), header, [found])
 
 
 def mapped(folder: Path) -> dict[str, int]:
-    """Bytes that this process has resident: all, of files in `folder`, its share of those, and its own, from Linux."""
+    """Read how many bytes are resident here: all, of files in `folder`, its share of those, and its own."""
     total = {"resident": 0, "mapped": 0, "share": 0, "own": 0}
     inside = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
@@ -107,7 +108,7 @@ def read_epoch(data: str, languages: list[str], k: int, everyone, answer) -> Non
 
 
 def measure(options: argparse.Namespace, data: str, processes: int, k: int) -> dict[str, float]:
-    """The mean of the processes' figures, in MB."""
+    """Return the mean of the processes' figures, in MB."""
     context = multiprocessing.get_context("spawn")
     everyone, answer = context.Barrier(processes), context.Queue()
     languages = {"-s": options.source_lang, "-t": options.target_lang}
@@ -116,21 +117,21 @@ def measure(options: argparse.Namespace, data: str, processes: int, k: int) -> d
     readers = [context.Process(target=read_epoch, args=arguments) for _ in range(processes)]
     for reader in readers:
         reader.start()
-    figures = []
+    figures: list[dict[str, int]] = []
     while len(figures) < processes:
         try:
             figures.append(answer.get(timeout=1))
         except queue.Empty:
             if failed := [reader for reader in readers if reader.exitcode]:
                 everyone.abort()
-                sys.exit(f"A reading process ended with code {failed[0].exitcode}; its message stands above.")
+                sys.exit(f"A reading process ended with code {failed[0].exitcode}; see its message above.")
     for reader in readers:
         reader.join()
     return {name: sum(figure[name] for figure in figures) / processes / MB for name in figures[0]}
 
 
 def compare(rows: list[dict]) -> dict[str, list[float]]:
-    """What each of many processes holds of the mapped files, and what the attached memory adds to it."""
+    """Compare what each of many processes holds of the mapped files, and what the attached pairs add to it."""
     per_k = len(rows) // 2
     without, one, many = rows[per_k - 1], rows[per_k], rows[-1]
     together = f"{many['processes']} processes"

@@ -32,13 +32,13 @@ class Stopwatch:
         self._since = time.process_time()
 
     def lap(self) -> None:
-        """Gives the time since the last lap to the part that is running."""
+        """Give the time since the last lap to the part that is running."""
         now = time.process_time()
         self.seconds[self._parts[-1]] += now - self._since
         self._since = now
 
     def watch(self, owner: type | object, function: str, part: str) -> None:
-        """From now on `owner.function` is timed as a part."""
+        """Time `owner.function` as a part from now on."""
         original = getattr(owner, function)
 
         @wraps(original)
@@ -56,7 +56,7 @@ class Stopwatch:
 
 
 def watch_all(stopwatch: Stopwatch) -> None:
-    """Names the parts of a run."""
+    """Name the parts of a run."""
     from fairseq import checkpoint_utils
     from fairseq.search import BeamSearch
     from fairseq.sequence_generator import SequenceGenerator
@@ -69,7 +69,7 @@ def watch_all(stopwatch: Stopwatch) -> None:
     from fairseq_seg.modules.memory import SlotReader
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
-    loading, data, reorder = "start: checkpoint, split and attached memory", "batches", "step: beams change places"
+    loading, data, reorder = "start: checkpoint, split and attached pairs", "batches", "step: beams change places"
     search = "search: candidates, finished sentences"
     for owner, function, part in (
         (checkpoint_utils, "load_model_ensemble", loading),
@@ -94,7 +94,7 @@ def watch_all(stopwatch: Stopwatch) -> None:
 
 
 def profile(checkpoint: Path, data: str, options: list[str]) -> Stopwatch:
-    """Runs fairseq-generate in this process, its output into a folder that is thrown away."""
+    """Run fairseq-generate in this process, its output into a temporary folder."""
     import torch
     from fairseq import options as fairseq_options
     from fairseq_cli import generate

@@ -1,12 +1,12 @@
 """Where a training step spends its time: torch's operators, forward and backward, by kind, without and with a memory.
 
-Batches are those of memory.py: every sentence has K pairs of its own. Times are what torch's profiler counts of each
+Batches are those of pairs.py: every sentence has K pairs of its own. Times are what torch's profiler counts of each
 operator itself, without those that it calls.
 """
 
 from argparse import Namespace
 
-from memory import update
+from pairs import update
 from rounds import write_json
 from translator import parser, start
 
@@ -47,13 +47,13 @@ REST = "the rest: views, autograd"
 
 
 def kind_of(operator: str) -> str:
-    """The kind of an operator, by its name without `aten::`."""
+    """Return the kind of an operator, by its name without `aten::`."""
     name = operator.removeprefix("aten::").lower()
     return next((kind for kind, words in KINDS.items() if any(word in name for word in words)), REST)
 
 
 def measure(sizes: Namespace, k: int) -> dict[str, float]:
-    """Milliseconds of each kind in a training step with k pairs a sentence."""
+    """Measure the milliseconds of each kind in a training step with k pairs per sentence."""
     from torch.profiler import ProfilerActivity, profile
 
     step = update(sizes, k)

@@ -1,4 +1,4 @@
-"""Measures the quality and the speed of the retrieval, against brute force and two other engines.
+"""Measure the quality and the speed of the retrieval, against brute force and two other engines.
 
     python examples/benchmark/retrieval.py [DATA-BIN]
 
@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -28,42 +28,46 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fairseq_seg.corpus.attached import write_attached
 from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.pairs import RankedPairs
+from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.retrieval.attach import Attaching, trim
 from fairseq_seg.retrieval.fuzzy import fuzzy_scores
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, start_java
-from fairseq_seg.retrieval.retriever import OVERFETCH, Memory, Retriever
-from fairseq_seg.retrieval.search import SearchSettings, open_retriever, retriever_pool
+from fairseq_seg.retrieval.retriever import OVERFETCH, DistinctPairs, Retriever
+from fairseq_seg.retrieval.search import Chunk, open_retriever, retriever_pool
 from fairseq_seg.retrieval.unit import Symbols
-from preprocess.attach import keep, parser
 
-DEFAULTS = parser().parse_args(["DATA-BIN"])
-SETTINGS = SearchSettings()
+DEFAULTS = Attaching()
+SETTINGS = DEFAULTS.settings
 OURS = "seg-attach, all steps"
 PYSERINI = "pyserini batch_search and reading"
 
 
 def make_retriever(source: Sequences, target: Sequences, folder: Path) -> Retriever:
-    """A retriever over an index that `index` made, with the settings that seg-attach has by default."""
+    """Return a retriever over an index that `index` made, with the default settings of seg-attach."""
     unit = Symbols()
     engine = LuceneIndex(folder, {}, SETTINGS.k1, SETTINGS.b)
-    return Retriever(Memory(source, target), engine, unit, unit, SETTINGS.candidates)
+    return Retriever(DistinctPairs(source, target), engine, unit, unit, SETTINGS.candidates)
 
 
 def index(source: Sequences, target: Sequences, folder: Path) -> None:
-    """Indexes a training set."""
-    build_index(folder, (Symbols().text(source[row]) for row in Memory(source, target).ids), {})
+    """Index a training set."""
+    build_index(folder, (Symbols().text(source[row]) for row in DistinctPairs(source, target).ids), {})
 
 
-def retrieve_and_write(search: Callable, queries: list[np.ndarray], folder: Path) -> None:
-    """All that seg-attach does for a sentence: search, bring over, re-rank, select and write."""
+def retrieve_and_write(
+    search: Callable[[list[Chunk]], Iterable[RankedPairs]], queries: list[np.ndarray], folder: Path
+) -> None:
+    """Do all that seg-attach does for sentences: search, bring over, re-rank, select and write."""
     header = dict.fromkeys(("signature", "memory_fingerprint", "split_fingerprint", "memory_data", "settings"))
-    chunks = [(queries[start : start + 25], None) for start in range(0, len(queries), 25)]
-    rows = [keep(*found, DEFAULTS.keep, DEFAULTS.min_score) for chunk in search(chunks) for found in chunk]
-    write_attached(folder / "test.memory", header | {"kept": DEFAULTS.keep}, rows)
+    chunks: list[Chunk] = [(queries[start : start + 25], None) for start in range(0, len(queries), 25)]
+    best = Selection(DEFAULTS.keep, "topk", DEFAULTS.min_score)
+    write_attached(folder / "test.memory", header | {"kept": best.k}, (trim(found, best) for found in search(chunks)))
 
 
 def pyserini_search(texts: list[str], queries: list[str], folder: Path, threads: int) -> Callable[[], None]:
-    """Pyserini's batch_search with reading number and score of every hit.
+    """Return Pyserini's batch_search with reading number and score of every hit.
 
     Its LuceneSearcher cannot be imported without gigabytes of other packages, so the calls that it makes are made here.
     """
@@ -92,7 +96,7 @@ def pyserini_search(texts: list[str], queries: list[str], folder: Path, threads:
 
 
 def bm25s_search(texts: list[str], queries: list[str], threads: int) -> Callable[[], None]:
-    """The BM25 library bm25s with numba: search alone."""
+    """Return the search alone of the BM25 library bm25s with numba."""
     import bm25s
 
     engine = bm25s.BM25(k1=SETTINGS.k1, b=SETTINGS.b, backend="numba")
@@ -102,16 +106,16 @@ def bm25s_search(texts: list[str], queries: list[str], threads: int) -> Callable
 
 
 def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> tuple[float, dict[str, float]]:
-    """Compares the best score found with the best of all.
+    """Compare the best score found with the best of all.
 
-    Returns how many sentences brute force does in a second, and the shares that were reached.
+    Return how many sentences brute force does in a second, and the shares that were reached.
     """
     unit = Symbols()
-    everything = [unit.characters(row) for row in retriever.memory.source]
+    everything = [unit.characters(row) for row in retriever.pairs.source]
     start = time.perf_counter()
     true = np.array([fuzzy_scores(unit.characters(query), everything).max() for query in queries])
     rate = len(queries) / (time.perf_counter() - start)
-    best = np.array([scores[0] if len(scores) else 0.0 for scores in retriever.search(queries)[1]])
+    best = np.array([scores[0] if len(scores) else 0.0 for _, scores, _ in retriever.search(queries)])
     reached, good = best >= true, true >= 0.5
     print(f"best score reached: {reached.mean():.1%} of all, {reached[good].mean():.2%} where the true best is >= 0.5")
     print(f"mean best score: {best.mean():.4f} found, {true.mean():.4f} true, {best.mean() / true.mean():.4f} of it")
@@ -120,12 +124,12 @@ def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> tuple[flo
 
 
 def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
-    """Times the search and the re-ranking by themselves, in one thread."""
+    """Time the search and the re-ranking by themselves, in one thread."""
     unit, count = Symbols(), OVERFETCH * retriever.candidates
     start = time.perf_counter()
     found = retriever.engine.search_all([unit.text(query) for query in queries], count)
     search = time.perf_counter() - start
-    source, ids = retriever.memory.source, retriever.memory.ids
+    source, ids = retriever.pairs.source, retriever.pairs.ids
     candidates = [[unit.characters(source[row]) for row in ids[positions]] for positions in found]
     start = time.perf_counter()
     for query, sources in zip(queries, candidates, strict=True):
@@ -133,18 +137,18 @@ def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
     rerank = time.perf_counter() - start
     milliseconds = 1000 / len(queries)
     print(
-        f"one thread: search {search * milliseconds:.2f} ms, re-ranking {rerank * milliseconds:.2f} ms a sentence "
+        f"one thread: search {search * milliseconds:.2f} ms, re-ranking {rerank * milliseconds:.2f} ms per sentence "
         f"({rerank / (search + rerank):.1%} of both)",
         flush=True,
     )
 
 
 def grow(part: tuple[Sequences, Sequences], queries: list[np.ndarray], folder: Path, repeats: int) -> dict:
-    """Seconds of each round over all sentences in one process, and the peak of its memory, Java included."""
+    """Measure seconds per round over all sentences in one process, and its peak size, Java included."""
     retriever = make_retriever(*part, folder / f"index{len(part[0])}")
 
-    def search(chunks: list[tuple]) -> list:
-        return [retriever.search_and_cover(*chunk) for chunk in chunks]
+    def search(chunks: list[Chunk]) -> list[RankedPairs]:
+        return [retriever.search(*chunk) for chunk in chunks]
 
     work = partial(retrieve_and_write, search, queries, folder)
     seconds = interleave({f"{len(part[0]):,} pairs": work}, repeats, time.perf_counter)
@@ -158,12 +162,12 @@ def grow(part: tuple[Sequences, Sequences], queries: list[np.ndarray], folder: P
 
 
 def peak_megabytes(who: int) -> float:
-    """The largest resident size that this process, or the largest of its children, has had."""
+    """Return the largest resident size that this process, or the largest of its children, has had."""
     return resource.getrusage(who).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
-    """Runs all measurements and prints them."""
+    """Run all measurements and print them."""
     source, target = data.pair("train")
     test = data.pair("test")[0]
     generator = np.random.default_rng(options.seed)
@@ -173,7 +177,7 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
     query_texts = [unit.text(query) for query in queries]
     print(f"{len(source):,} pairs, {len(queries)} sentences, {options.threads} at a time, seed {options.seed}")
 
-    retriever, _ = open_retriever(data, SETTINGS)
+    retriever = open_retriever(data, SETTINGS)
     print(f"engine: {retriever.engine.signature}, {retriever.candidates} candidates", flush=True)
     texts = [unit.text(row) for row in source]
     others = {PYSERINI: pyserini_search(texts, query_texts, folder / "pyserini", options.threads)}
@@ -194,7 +198,9 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
         print(f"| {name} | {rates[name]:.1f} | {spread(ratios(seconds[OURS], taken))} |")
     print(f"| brute-force rapidfuzz, one thread | {brute:.1f} | {brute / rates[OURS]:.2f} |")
 
-    print("\n| pairs in the memory | ms a sentence, one process | peak MB, Java included |\n|---|---|---|", flush=True)
+    print(
+        "\n| pairs in the memory | ms per sentence, one process | peak MB, Java included |\n|---|---|---|", flush=True
+    )
     order, growth = generator.permutation(len(source)), []
     for size in (*(size for size in options.sizes if size < len(source)), len(source)):
         part = tuple(Sequences.from_rows(side[row] for row in order[:size]) for side in (source, target))
@@ -209,18 +215,18 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
 
 
 def main() -> None:
-    """Measures on a data-bin, given or generated."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="its training and test set; generated without it")
-    options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
-    options.add_argument("--queries", type=int, default=3000, help="random test sentences to time (3,000)")
-    options.add_argument("--brute", type=int, default=500, help="of these, compared with brute force (500)")
-    options.add_argument("--threads", type=int, default=2, help="for the other engines, and our processes (2)")
-    options.add_argument("--repeats", type=int, default=3, help="timed rounds after one that warms up (3)")
-    options.add_argument("--sizes", type=int, nargs="*", default=[20_000, 80_000], help="smaller memories to time")
-    options.add_argument("--seed", type=int, default=1, help="of the choice of sentences (1)")
-    add_json_option(options)
-    options = options.parse_args()
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", metavar="DATA-BIN", help="its training and test set; generated without it")
+    parser.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
+    parser.add_argument("--queries", type=int, default=3000, help="random test sentences to time (3,000)")
+    parser.add_argument("--brute", type=int, default=500, help="of these, compared with brute force (500)")
+    parser.add_argument("--threads", type=int, default=2, help="for the other engines, and our processes (2)")
+    parser.add_argument("--repeats", type=int, default=3, help="timed rounds after one that warms up (3)")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[20_000, 80_000], help="smaller memories to time")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of sentences (1)")
+    add_json_option(parser)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.data is None:

@@ -26,17 +26,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.retrieval.attach import CHUNK
 from fairseq_seg.retrieval.search import open_retriever, retriever_pool
 from fairseq_seg.retrieval.spark import connect
 from fairseq_seg.retrieval.spark_search import cluster_search
-from preprocess.attach import CHUNK
 
 SETTINGS = SearchSettings()
 ALONE = "seg-attach alone"
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describes the command line."""
+    """Describe the command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("data", nargs="?", metavar="DATA-BIN", help="its training and test set; generated without it")
     options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
@@ -50,22 +50,22 @@ def parser() -> argparse.ArgumentParser:
 
 @contextmanager
 def alone(home: DataBin, options: argparse.Namespace) -> Iterator[Callable]:
-    """The processes of seg-attach."""
+    """Open the processes of seg-attach."""
     with retriever_pool(home, SETTINGS, "pair", options.cores) as pool:
         yield lambda count, chunks: pool(chunks)
 
 
 @contextmanager
 def on_spark(master: str, home: DataBin, options: argparse.Namespace) -> Iterator[Callable]:
-    """A connection to Spark as seg-attach makes it; a copy of the memory is sent, except within one process."""
-    retriever, memory_print = open_retriever(home, SETTINGS, "pair", options.shards)
+    """Connect to Spark as seg-attach does; executors get a copy of the training set, except within one process."""
+    retriever = open_retriever(home, SETTINGS, "pair", options.shards)
     shared = str(home.folder.resolve()) if master.startswith("local") else None
     with connect(master) as cluster:
-        yield cluster_search(cluster, retriever, home, SETTINGS, "pair", memory_print, None, shared)
+        yield cluster_search(cluster, retriever, home, SETTINGS, "pair", None, shared)
 
 
 def measure(opened, chunks: list[tuple], rounds: int) -> dict:
-    """Seconds until the first sentence, and sentences a second in each round after one that warms up."""
+    """Measure seconds until the first sentence, and sentences per second in each round after one that warms up."""
     sentences = sum(len(queries) for queries, _ in chunks)
     begin = time.perf_counter()
     with opened as search:
@@ -81,7 +81,7 @@ def measure(opened, chunks: list[tuple], rounds: int) -> dict:
 
 
 def main() -> None:
-    """Measures and prints a table."""
+    """Run the command line."""
     from standalone import loopback_settings, standalone_cluster
 
     options = parser().parse_args()

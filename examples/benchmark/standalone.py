@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 120
 
 
 def loopback_settings(folder: Path) -> dict[str, str]:
-    """Writes Spark's settings for a small machine into a folder; returns the environment in which Spark reads them."""
+    """Write Spark's settings for a small machine into a folder; return the environment in which Spark reads them."""
     (folder / "spark-defaults.conf").write_text(DEFAULTS)
     scala = re.match(r"scala-library-(\d+\.\d+)", next(JARS.parent.glob("scala-library-*")).name)[1]
     home = {"SPARK_HOME": str(JARS.parents[1]), "SPARK_SCALA_VERSION": scala}
@@ -48,7 +48,7 @@ class StandaloneCluster:
         self.workers: list[subprocess.Popen] = []
 
     def start(self, workers: int) -> None:
-        """Starts the master, and waits until all workers are there."""
+        """Start the master and the workers, and wait until all are there."""
         log = self._spawn("master", "master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
         self.master = wait_for(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()))[1]
         options = ("--host", LOOPBACK, "--webui-port", "0", "--cores", "1", "--memory", "1g", self.master)
@@ -70,19 +70,19 @@ class StandaloneCluster:
         return log
 
     def kill(self, process: subprocess.Popen) -> None:
-        """Ends a master, or a worker and its executors, as a power cut would."""
+        """End a master, or a worker and its executors, as a power cut would."""
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def stop(self) -> None:
-        """Ends all that still runs."""
+        """End all that still runs."""
         for process in self._processes:
             if process.poll() is None:
                 self.kill(process)
 
 
 def wait_for(condition: Callable):
-    """Returns the condition's value as soon as it is true."""
+    """Return the condition's value as soon as it is true."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not (value := condition()):
         if time.monotonic() > end:
@@ -93,7 +93,7 @@ def wait_for(condition: Callable):
 
 @contextmanager
 def standalone_cluster(folder: Path, environment: dict[str, str], workers: int = 2) -> Iterator[StandaloneCluster]:
-    """A cluster that is stopped whatever happens."""
+    """Open a cluster that is stopped whatever happens."""
     cluster = StandaloneCluster(folder, environment)
     try:
         cluster.start(workers)

@@ -1,9 +1,9 @@
-"""Runs all benchmarks and prints one table of ratios, each with its spread and the target it should reach.
+"""Run all benchmarks and print one table of ratios, each with its spread and the target it should reach.
 
     python examples/benchmark/suite.py [DATA-BIN] [--json FILE] [--plots FOLDER]
 
-Each benchmark is a process of its own. One that fails is named with its last words, and the others go on. Retrieval,
-Spark and the memory of processes are measured on DATA-BIN (attached by seg-attach), or on generated data.
+Each benchmark is a process of its own. One that fails is reported with its last words, and the others still run.
+Retrieval, Spark and the size of processes are measured on DATA-BIN (attached by seg-attach), or on generated data.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Target:
         return f"{'at most' if self.most else 'at least'} {self.value:g}"
 
     def reached(self, values: list[float]) -> bool:
-        """Whether the median of the rounds is there."""
+        """Tell whether the median of the rounds reaches the target."""
         median = statistics.median(values)
         return median <= self.value if self.most else median >= self.value
 
@@ -61,12 +61,12 @@ TINY = "--hidden 8 --symbols 40 --batch 2 --length 4 --rounds 1"
 # Fewer rounds than the scripts take by themselves, so that all of it fits into 15 minutes on two quiet cores.
 SUITE = [
     Benchmark("translator", "translator.py", "--rounds 5", TINY),
-    Benchmark("memory", "memory.py", "--pairs 1 --rounds 5", f"{TINY} --pairs 1"),
+    Benchmark("pairs", "pairs.py", "--pairs 1 --rounds 5", f"{TINY} --pairs 1"),
     Benchmark("cache", "cache.py", "--rounds 3", TINY),
     # Growth. A quarter of the batch is enough to see it, and K = 16 costs as much as ten plain steps.
-    Benchmark("growth with K", "memory.py", "--batch 8 --rounds 2", f"{TINY} --pairs 1 3"),
-    Benchmark("15 symbols", "memory.py", "--length 15 --pairs 1 --batch 8 --rounds 2", f"{TINY} --pairs 1"),
-    Benchmark("60 symbols", "memory.py", "--length 60 --pairs 1 --batch 8 --rounds 2", f"{TINY} --pairs 1"),
+    Benchmark("growth with K", "pairs.py", "--batch 8 --rounds 2", f"{TINY} --pairs 1 3"),
+    Benchmark("15 symbols", "pairs.py", "--length 15 --pairs 1 --batch 8 --rounds 2", f"{TINY} --pairs 1"),
+    Benchmark("60 symbols", "pairs.py", "--length 60 --pairs 1 --batch 8 --rounds 2", f"{TINY} --pairs 1"),
     Benchmark(
         "retrieval",
         "retrieval.py",
@@ -97,10 +97,10 @@ GROWTH = ("growth with K", "15 symbols", "60 symbols")
 
 
 def run(benchmark: Benchmark, options: list[str], folder: Path) -> dict:
-    """What a script wrote, with the seconds it took; or {"failed": its last words, "log": all of them}."""
+    """Run a script; return what it wrote and the seconds it took, or {"failed": its last words, "log": all}."""
     file, log = folder / f"{benchmark.name}.json", folder / f"{benchmark.name}.log"
-    command = [sys.executable, SCRIPTS / benchmark.script, *options, "--json", file]
-    # One thread a process: several would measure how well they share the cores.
+    command: list[str | Path] = [sys.executable, SCRIPTS / benchmark.script, *options, "--json", file]
+    # One thread per process: several would measure how well they share the cores.
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     start = time.monotonic()
     with log.open("w") as stream:
@@ -118,7 +118,7 @@ def run(benchmark: Benchmark, options: list[str], folder: Path) -> dict:
 
 
 def table(results: dict[str, dict]) -> str:
-    """All lines of all benchmarks that ran, as Markdown."""
+    """Return all lines of all benchmarks that ran, as Markdown."""
     rows = ["| benchmark | line | median (least to greatest) | target | reached |", "|---|---|---|---|---|"]
     for name, result in results.items():
         if name in GROWTH:
@@ -133,7 +133,7 @@ def table(results: dict[str, dict]) -> str:
 
 
 def machine() -> dict:
-    """Where and when it was measured."""
+    """Say where and when it was measured."""
     from importlib.metadata import version
 
     info = Path("/proc/cpuinfo")
@@ -162,7 +162,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.data is not None and not Path(options.data).is_dir():
         parser.error(f"{options.data} is not a folder; give an attached data-bin, or nothing for generated data")
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    about, start, results = machine(), time.monotonic(), {}
+    about, start = machine(), time.monotonic()
+    results: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as folder:
         bar = tqdm([benchmark for benchmark in SUITE if benchmark.name in options.only], unit="benchmark", leave=False)
         for benchmark in bar:
@@ -191,4 +192,4 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        sys.exit("Stopped; no figures were written.")
+        sys.exit("Stopped. No figures were written.")

@@ -17,19 +17,19 @@ BEAM = 5
 
 
 def parser(description: str, rounds: int) -> argparse.ArgumentParser:
-    """The options of a benchmark; the defaults are the sizes that its figures are stated for."""
+    """Describe the options of a benchmark; the defaults are the sizes that its figures are stated for."""
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     options.add_argument("--hidden", type=int, default=512, help="units, also size of embedding and attention")
     options.add_argument("--symbols", type=int, default=8000, help="size of each vocabulary")
-    options.add_argument("--batch", type=int, default=32, help="sentences a batch")
-    options.add_argument("--length", type=int, default=30, help="symbols a sentence, on both sides")
+    options.add_argument("--batch", type=int, default=32, help="sentences per batch")
+    options.add_argument("--length", type=int, default=30, help="symbols per sentence, on both sides")
     options.add_argument("--rounds", type=int, default=rounds, help="timed rounds, of which the median counts")
     add_json_option(options)
     return options
 
 
 def vocabulary(symbols: int):
-    """A fairseq dictionary of so many symbols."""
+    """Return a fairseq dictionary of `symbols` symbols."""
     from fairseq.data import Dictionary
 
     dictionary = Dictionary()
@@ -39,14 +39,14 @@ def vocabulary(symbols: int):
 
 
 def task(dictionary):
-    """fairseq's translation task, for what models and criterions ask of one."""
+    """Return fairseq's translation task, for what models and criterions ask of one."""
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
     return TranslationTask(TranslationConfig(), dictionary, dictionary)
 
 
 def fairseq_model(sizes: Namespace, dictionary):
-    """fairseq's `lstm` with --encoder-bidirectional and without dropout."""
+    """Return fairseq's `lstm` with --encoder-bidirectional and without dropout."""
     from fairseq.models.lstm import LSTMModel, base_architecture
 
     widths = ("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_hidden_size")
@@ -60,7 +60,7 @@ def fairseq_model(sizes: Namespace, dictionary):
 
 
 def seg_model(sizes: Namespace, dictionary):
-    """Our `seg_gru`; what batches without a memory see of it is the plain translator."""
+    """Return our `seg_gru`; a batch without pairs uses the plain translator alone."""
     from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
 
     config = SegGRUConfig(hidden_size=sizes.hidden, embed_dim=sizes.hidden, gate_hidden=sizes.hidden)
@@ -68,7 +68,7 @@ def seg_model(sizes: Namespace, dictionary):
 
 
 def random_rows(rows: int, sizes: Namespace, dictionary):
-    """Sentences of random symbols, all of one length, eos at the end; (rows, length)."""
+    """Return sentences of random symbols, all of one length, eos at the end; (rows, length)."""
     import torch
 
     tokens = torch.randint(dictionary.nspecial, len(dictionary), (rows, sizes.length))
@@ -77,7 +77,7 @@ def random_rows(rows: int, sizes: Namespace, dictionary):
 
 
 def random_batch(sizes: Namespace, dictionary) -> dict:
-    """A batch as fairseq's collater makes it."""
+    """Return a batch as fairseq's collater makes it."""
     import torch
 
     source, target = (random_rows(sizes.batch, sizes, dictionary) for _ in range(2))
@@ -90,7 +90,7 @@ def random_batch(sizes: Namespace, dictionary) -> dict:
 
 
 def trainer(model, criterion, batch: dict) -> Callable[[], None]:
-    """One update: loss, gradients, clipping, Adam."""
+    """Return one update: loss, gradients, clipping, Adam."""
     import torch
 
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -107,7 +107,7 @@ def trainer(model, criterion, batch: dict) -> Callable[[], None]:
 
 
 def translator(model, dictionary, batch: dict) -> Callable[[], None]:
-    """Beam search over a batch, prepared as fairseq-generate does it.
+    """Return beam search over a batch, prepared as fairseq-generate does it.
 
     A model that has learned nothing rarely ends a sentence: every output is made as long as the source is.
     """

@@ -1,82 +1,53 @@
 """Translate a document sentence by sentence, as a translator works, and give the memory each confirmed translation.
 
-Three translators get the same sentences: without a memory, with the training set as a frozen memory, and with the
-training set and a memory that holds the references of all sentences before. Each is a running `fairseq-interactive`;
-this program adds to the memory beside it. Prints BLEU of the three and draws it along the document.
+The same model gets the same sentences three times: without a memory, with the training set as a frozen memory, and with
+the training set and a memory of the references of all sentences before. Prints BLEU of the three and draws it along the
+document. Finished translations are kept: rerun the command to resume.
 """
 
 import argparse
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from sacrebleu.metrics import BLEU
 from tqdm import tqdm
 
-import fairseq_seg
+from fairseq_seg import Translator
+from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.errors import SegError, command
+from fairseq_seg.files import read_text_file, write_whole
 from fairseq_seg.store.store import TranslationMemory
 
 CURVE_POINTS = 20
+MEMORIES = ("none", "frozen", "growing")
 
 
-def translator(args: argparse.Namespace, *options: str) -> subprocess.Popen:
-    """Starts fairseq-interactive, which answers each line that is written to it."""
-    command = [Path(sys.executable).with_name("fairseq-interactive"), args.data_bin, "--path", args.path]
-    command += ["-s", args.source, "-t", args.target, "--user-dir", fairseq_seg.__path__[0]]
-    command += ["--task", "seg_translation", "--beam", "5", "--buffer-size", "1"]
-    command += ["--bpe", "sentencepiece", "--sentencepiece-model", args.spm_source, *options]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    return subprocess.Popen(
-        list(map(str, command)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-
-
-def translate(process: subprocess.Popen, source: str) -> str:
-    """Writes one sentence and waits for its translation."""
-    process.stdin.write(source + "\n")
-    process.stdin.flush()
-    translation = None
-    for line in process.stdout:
-        if line.startswith("D-"):
-            translation = line.rstrip("\n").split("\t")[2]
-        elif line.startswith("P-"):  # the last line of an answer
-            return translation
-    raise SystemExit("fairseq-interactive ended: run its command by hand to see why.")
-
-
-def answers(args: argparse.Namespace, name: str, pairs: list[tuple[str, str]]) -> Iterator[str]:
-    """Translates all sentences with one of the three memories; finished translations are not made again."""
-    growing = args.output / "growing.mem"
-    options = {
-        "none": ("--memory-k", 0),
-        "frozen": ("--memory-k", args.memory_k),
-        "growing": ("--memory-k", args.memory_k, "--memory", f"train,{growing}"),
-    }[name]
-    memory = None
-    if name == "growing":
-        shutil.rmtree(growing, ignore_errors=True)
-        memory = TranslationMemory.create(
-            growing, args.source, args.target, args.data_bin, spm_source=args.spm_source, spm_target=args.spm_target
-        )
-    process = translator(args, *options)
-    for number, (source, reference) in enumerate(tqdm(pairs, desc=name, unit="sentence"), start=1):
-        yield translate(process, source)
-        if memory is not None:
-            memory.add(source, reference, origin="document", unit=str(number))
-    process.stdin.close()
-    process.wait()
+def translate(
+    model: ModelFolder, name: str, pairs: list[tuple[str, str]], memory_k: int, output: Path
+) -> Iterator[str]:
+    """Translate all sentences with one of `MEMORIES`."""
+    path = output / "growing.mem"
+    options: dict[str, dict[str, Any]] = {"none": {"memory_k": 0}, "frozen": {"memory_k": memory_k}}
+    options["growing"] = {"memory_k": memory_k, "memory": f"train,{path}"}
+    with ExitStack() as stack:
+        memory = None
+        if name == "growing":
+            shutil.rmtree(path, ignore_errors=True)
+            home = model.source_lang, model.target_lang, model.path
+            memory = stack.enter_context(TranslationMemory.create(path, *home, *(model.subword_paths or ())))
+        translator = stack.enter_context(Translator(model.path, **options[name]))
+        for number, (source, reference) in enumerate(tqdm(pairs, desc=name, unit=" sentences"), start=1):
+            [translation] = translator.translate([source])
+            yield translation.text
+            if memory is not None:
+                memory.add(source, reference, origin="document", unit=str(number))
 
 
 def draw(path: Path, curves: dict[str, list[float]], ends: list[int]) -> None:
-    """Draws BLEU of the document up to each point."""
+    """Draw BLEU of the document up to each point."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -92,41 +63,39 @@ def draw(path: Path, curves: dict[str, list[float]], ends: list[int]) -> None:
     figure.savefig(path, dpi=150)
 
 
+@command("translate.py", stopped="stopped. Finished translations are kept: rerun the command to resume.")
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("document", type=Path, help="folder with document.SOURCE and document.TARGET")
     parser.add_argument("output", type=Path, help="folder for the memory, the translations and the curve")
-    parser.add_argument("--data-bin", type=Path, required=True, help="data that the model was trained on")
-    parser.add_argument("--path", type=Path, required=True, help="checkpoint of a model trained with memory")
-    parser.add_argument("--spm-source", type=Path, required=True, help="its sentencepiece model of the source")
-    parser.add_argument("--spm-target", type=Path, required=True, help="its sentencepiece model of the target")
-    parser.add_argument("-s", "--source", default="en", metavar="LANG", help="source language (default: en)")
-    parser.add_argument("-t", "--target", default="fr", metavar="LANG", help="target language (default: fr)")
-    parser.add_argument("--memory-k", type=int, default=2, help="retrieved pairs a sentence (default: 2)")
+    parser.add_argument("--model", type=Path, required=True, help="folder of a model trained with memory (seg-model)")
+    parser.add_argument("--memory-k", type=int, default=2, help="retrieved pairs per sentence (default: 2)")
     args = parser.parse_args()
 
-    sources, references = (
-        (args.document / f"document.{language}").read_text(encoding="utf-8").splitlines()
-        for language in (args.source, args.target)
-    )
+    model = ModelFolder.load(args.model)
+    languages = model.source_lang, model.target_lang
+    sources, references = (read_text_file(args.document / f"document.{language}") for language in languages)
+    if len(sources) != len(references):
+        raise SegError(f"{args.document} has {len(sources)} sentences and {len(references)} references.")
     pairs = list(zip(sources, references, strict=True))
     args.output.mkdir(parents=True, exist_ok=True)
-    translations = {}
-    for name in ("none", "frozen", "growing"):
-        file = args.output / f"{name}.{args.target}"
+    translated = {}
+    for name in MEMORIES:
+        file = args.output / f"{name}.{model.target_lang}"
         if not file.exists():
-            file.write_text("".join(answer + "\n" for answer in answers(args, name, pairs)), encoding="utf-8")
-        translations[name] = file.read_text(encoding="utf-8").splitlines()
+            with write_whole(file) as stream:
+                for line in translate(model, name, pairs, args.memory_k, args.output):
+                    stream.write(f"{line}\n".encode())
+        translated[name] = read_text_file(file)
 
     bleu = BLEU()
-    seen: set[str] = set()
-    new = [i for i, source in enumerate(sources) if source not in seen and not seen.add(source)]
+    new = list({source: row for row, source in reversed(list(enumerate(sources)))}.values())
     ends = sorted({-(-len(pairs) * point // CURVE_POINTS) for point in range(1, CURVE_POINTS + 1)})
     curves = {}
     print(f"| memory | all {len(pairs)} sentences | the {len(new)} that repeat no other | last quarter |")
     print("|---|---|---|---|")
-    for name, lines in translations.items():
+    for name, lines in translated.items():
 
         def score(rows: range | list[int], lines: list[str] = lines) -> float:
             return bleu.corpus_score([lines[i] for i in rows], [[references[i] for i in rows]]).score

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 WAYS_OUT = (
-    "give the two packages with --deb EN.deb TARGET.deb, or text of your own, one sentence a line, with --corpus PREFIX"
+    "give the two packages with --deb EN.deb TARGET.deb, or your own text, one sentence per line, with --corpus PREFIX"
 )
 
 # Program code is the same in every language.

@@ -1,4 +1,4 @@
-"""seg-evaluate: compares systems on a whole split, in a table, JSON, figures and one page."""
+"""seg-evaluate: compare systems on a whole split, in a table, JSON, figures and one page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_seg.errors import SegError
+from fairseq_seg.errors import SegError, command
 from fairseq_seg.files import write_whole
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 A system is a name and its translations of the split; several are several seeds of it. Each is one of
-  a text file                       one line a sentence, detokenised
+  a text file                       one line per sentence, detokenised
   what fairseq-generate printed     complete; its log is read too, in the same file or beside it (.err, .log)
   a checkpoint (.pt) and options    translated now, with beam 5, by stock fairseq-generate; kept beside the report
 
@@ -74,10 +74,10 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def evaluate(options: argparse.Namespace, command: str) -> Report:
+def evaluate(options: argparse.Namespace, command_line: str) -> Report:
     """Read or make the translations, and score them."""
     from fairseq_seg.evaluate.curves import read_curve
-    from fairseq_seg.evaluate.examples import from_explanations, from_outputs
+    from fairseq_seg.evaluate.examples import examples_of_outputs, explained_examples
     from fairseq_seg.evaluate.outputs import System
     from fairseq_seg.evaluate.report import Report
     from fairseq_seg.evaluate.scores import score_systems
@@ -98,7 +98,7 @@ def evaluate(options: argparse.Namespace, command: str) -> Report:
     baseline = options.baseline or ("NMT" if "NMT" in names else "TM")
     if baseline not in names:
         raise SegError(f"--baseline {baseline} is none of the systems: {', '.join(names)}.")
-    # Cheap input is read first: who misspelt a file need not wait for translations to hear of it.
+    # Cheap input is read first, so that a misspelt file is reported before anything is translated.
     split = load_split(options.data, options.split, options.source_lang, options.target_lang, options.references)
     curves = [read_curve(name, files) for name, *files in options.log]
     kept = (options.html or options.json or Path("seg-evaluate")).with_suffix(".outputs")
@@ -108,28 +108,28 @@ def evaluate(options: argparse.Namespace, command: str) -> Report:
     sweep = read_sweep(options.sweep, split, kept)
     scores = score_systems(split, systems, baseline)
     swept = score_systems(split, [systems[0], *sweep], "TM").systems[1:] if sweep else []
-    report = Report(split, scores, swept, curves, [], command)
+    report = Report(split, scores, swept, curves, [], command_line)
     best = report.best_system()
     if best is None and options.examples:
         raise SegError("--examples compares a system with the baseline; name both with --system.")
     if best is not None:
         shown = next((name for name, *outputs in options.system if outputs[0] == options.examples), None)
-        names = (shown or best.name, baseline)
-        ours, theirs = (next(system for system in systems if system.name == name) for name in names)
+        compared = shown or best.name, baseline
+        ours, theirs = (next(system for system in systems if system.name == name) for name in compared)
         if options.examples:
             same = shown is not None
-            report.examples = from_explanations(options.examples, split, ours, theirs, kept, same)
+            report.examples = explained_examples(options.examples, split, ours, theirs, kept, same)
         else:
-            report.examples = from_outputs(split, ours, theirs)
+            report.examples = examples_of_outputs(split, ours, theirs)
     return report
 
 
-def run(options: argparse.Namespace, command: str) -> None:
+def run(options: argparse.Namespace, command_line: str) -> None:
     """Evaluate, and show it as the options ask."""
     for path in (options.html, options.json):
         if path and not path.parent.is_dir():
             raise SegError(f"{path} cannot be written: make its folder first, or name another.")
-    report = evaluate(options, command)
+    report = evaluate(options, command_line)
     print(report.as_text())
     if options.json:
         with write_whole(options.json) as stream:
@@ -148,16 +148,12 @@ def run(options: argparse.Namespace, command: str) -> None:
         print(f"\nWritten: {', '.join(written)}")
 
 
+@command("seg-evaluate", stopped="stopped. Finished translations are kept for the next time.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
-    try:
-        run(get_parser().parse_args(arguments), shlex.join(["seg-evaluate", *arguments]))
-    except OSError as error:
-        sys.exit(f"seg-evaluate: {error.filename} cannot be read or written: {error.strerror}.")
-    except KeyboardInterrupt:
-        sys.exit("seg-evaluate: stopped; what was translated is kept for the next time.")
+    run(get_parser().parse_args(arguments), shlex.join(["seg-evaluate", *arguments]))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def best_scores(ranked: RankedPairs) -> np.ndarray:
 
 
 def score_bins(best: np.ndarray) -> np.ndarray:
-    """Sorts best scores (N,) into `BINS`."""
+    """Sort best scores (N,) into `BINS`."""
     # Scores are float32, where 0.7 lies below 0.7: a hair more puts a score into the bin that its digits say.
     return np.where(best < 0, -1, np.floor(best.astype(np.float64) * 10 + 1e-5)).astype(int)
 

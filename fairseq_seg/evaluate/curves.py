@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import read_text_file
@@ -26,7 +27,7 @@ class Curve:
 
 
 def read_curve(name: str, paths: list[str | Path]) -> Curve:
-    """Reads the log of a run; of an update that was logged twice, as after a restart, the last word counts."""
+    """Read the log of a run; an update that was logged twice, as after a restart, counts as logged last."""
     curve, subset = Curve(name), None
     for path in paths:
         for line in read_text_file(path):
@@ -49,8 +50,9 @@ def read_curve(name: str, paths: list[str | Path]) -> Curve:
 
 
 def _parse(line: str) -> tuple[str | None, dict[str, float], str]:
-    """Whether a line tells of training or validation, its figures, and the validation set."""
-    split, values = "", {}
+    """Return whether a line is about training or validation, its figures, and the validation set."""
+    split = ""
+    values: dict[str, Any] = {}
     if (brace := line.find('{"epoch"')) >= 0:
         try:
             logged = json.loads(line[brace:])

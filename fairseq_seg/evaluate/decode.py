@@ -1,4 +1,4 @@
-"""Translates a split with a checkpoint: stock fairseq-generate in its own process, its output kept for next time."""
+"""Translate a split with a checkpoint: stock fairseq-generate in its own process, its output kept for next time."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ REMOVE = {"sentencepiece": ["--remove-bpe", "sentencepiece"], "@@": ["--remove-b
 
 
 def kept_path(folder: Path, checkpoint: Path, options: list[str], split: Split, ending: str) -> Path:
-    """Where a checkpoint's result is kept: another checkpoint, split, attached memory or option has another path."""
+    """Name the file for a checkpoint's result: another checkpoint, split, attached file or option has another name."""
     try:
         state = checkpoint.stat()
     except OSError as error:
         raise SegError(f"The checkpoint {checkpoint} cannot be read: {error.strerror}.") from None
-    facts = [checkpoint.resolve(), state.st_size, state.st_mtime_ns, split.name, split.fingerprint, split.memory]
+    facts = [checkpoint.resolve(), state.st_size, state.st_mtime_ns, split.name, split.fingerprint, split.attached]
     digest = blake2b("\n".join(map(str, [*facts, *options])).encode(), digest_size=4).hexdigest()
     readable = re.sub(r"\W+", "-", " ".join([checkpoint.stem, *options]))[:60].strip("-")
     return folder / f"{readable}-{digest}{ending}"
 
 
 def generate(name: str, checkpoint: Path, options: list[str], split: Split, folder: Path) -> Path:
-    """Translates with beam 5 unless the options say otherwise; does nothing where it was done before.
+    """Translate with beam 5, unless the options say otherwise or it was done before; return where the output is.
 
-    Returns the output of fairseq-generate; its log is beside it, with the ending .log.
+    The log of fairseq-generate is beside its output, with the extension .log.
     """
     path = kept_path(folder, checkpoint, options, split, ".gen")
     languages = ["-s", split.source_lang, "-t", split.target_lang]
@@ -44,10 +44,10 @@ def generate(name: str, checkpoint: Path, options: list[str], split: Split, fold
 
 
 def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: int, name: str) -> None:
-    """Runs a command whose standard output becomes `path`, whole or not at all, unless that is there already.
+    """Run a command whose standard output becomes `path`, whole or not at all, unless that exists already.
 
-    With --memory it runs each time: a memory of the user's own may have grown. The progress bar counts `mark`, which
-    begins with a line feed, in the output; of a command that fails, the last line of its log is quoted.
+    With --memory it runs each time: the user's own memory may have grown. The progress bar counts `mark`, which begins
+    with a line feed, in the output. If the command fails, the error quotes the last line of its log.
     """
     from tqdm import tqdm
 
@@ -75,7 +75,8 @@ def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: 
         if process.returncode < 0:
             raise SegError(f"{name} could not be translated: signal {-process.returncode} ended it, see {log}.")
         if process.returncode > 0:
-            said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+            lines = re.split(r"[\r\n]+", log.read_text(encoding="utf-8", errors="replace"))
+            said = [line for line in lines if line.strip() and "%|" not in line]  # a progress bar says nothing
             reason = said[-1].strip() if said else f"it ended with code {process.returncode}"
             raise SegError(f"{name} could not be translated: {reason}")
         os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""Example translations: the largest gains and losses against the baseline, with gates where a model tells them."""
+"""Example translations: the largest gains and losses against the baseline, with gates where they are known."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Example:
     explanation: Explanation | None
 
     def as_dict(self) -> dict:
-        """Plain lists and dictionaries, for JSON; the words' provenance is in seg-explain's own file."""
+        """Return plain values for JSON; the words' provenance is in seg-explain's own file."""
         return {name: value for name, value in vars(self).items() if name != "explanation"}
 
 
 def sentence_gains(translations: list[str], baseline: list[str], references: list[str]) -> np.ndarray:
-    """How much better (N,) each sentence is than the baseline's, in points of chrF."""
+    """Return how much better (N,) each sentence is than the baseline's, in points of chrF."""
     from sacrebleu.metrics import CHRF
 
     metric = CHRF()
@@ -56,8 +56,8 @@ def sentence_gains(translations: list[str], baseline: list[str], references: lis
     )
 
 
-def choose(gains: np.ndarray, spread: np.ndarray, count: int = COUNT) -> list[int]:
-    """Chooses a third for the largest gains, a third for the largest losses, and the rest evenly over `spread`."""
+def choose_sentences(gains: np.ndarray, spread: np.ndarray, count: int = COUNT) -> list[int]:
+    """Choose the largest gains (a third), the largest losses (a third), and the rest evenly over `spread`."""
     third = min(count, len(gains)) // 3
     order = np.argsort(-gains, kind="stable")
     chosen = dict.fromkeys([*order[:third].tolist(), *order[len(order) - third :].tolist()])
@@ -66,37 +66,37 @@ def choose(gains: np.ndarray, spread: np.ndarray, count: int = COUNT) -> list[in
     return [*chosen, *(rest[place] for place in places)]
 
 
-def from_outputs(split: Split, system: System, baseline: System) -> list[Example]:
-    """Examples of a system whose gates are not known; of several runs the first."""
+def examples_of_outputs(split: Split, system: System, baseline: System) -> list[Example]:
+    """Return examples of a system whose gates are not known; of several runs, of the first."""
     ours, theirs = system.runs[0].lines, baseline.runs[0].lines
     gains = sentence_gains(ours, theirs, split.references)
     return [
         _example(split, row, system.name, ours[row], baseline.name, theirs[row], gains[row])
-        for row in choose(gains, split.best)
+        for row in choose_sentences(gains, split.best)
     ]
 
 
-def from_explanations(
+def explained_examples(
     text: str, split: Split, system: System, baseline: System, folder: Path, same: bool
 ) -> list[Example]:
-    """Examples with gates: from a file of `seg-explain --json`, or of a checkpoint that is explained now.
+    """Return examples with gates: from a file of `seg-explain --json`, or of a checkpoint that is explained now.
 
-    A checkpoint's sentences are chosen by the translations of ``system``, which may be the ``same`` or another one.
+    The translations of `system`, the `same` checkpoint or another, decide which sentences of a checkpoint are shown.
     """
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
         label, explanations = text, read_explanations(Path(text))
-        rows = locate([explanation.source for explanation in explanations], split, text)
+        rows = find_sources([explanation.source for explanation in explanations], split, text)
     else:
         label = system.name if same else f"{' '.join([checkpoint[0].name, *checkpoint[1]])}, chosen by {system.name}"
-        rows = sorted(example.index for example in from_outputs(split, system, baseline))
-        explanations = read_explanations(explain(*checkpoint, rows, split, folder))
+        rows = sorted(example.index for example in examples_of_outputs(split, system, baseline))
+        explanations = read_explanations(run_explain(*checkpoint, rows, split, folder))
     theirs = [baseline.runs[0].lines[row] for row in rows]
     ours = [explanation.translation for explanation in explanations]
     gains = sentence_gains(ours, theirs, [split.references[row] for row in rows])
     gates = [float(np.mean([word.gate for word in explanation.words] or [0])) for explanation in explanations]
     examples = []
-    for place in choose(gains, np.array(gates)):
+    for place in choose_sentences(gains, np.array(gates)):
         example = _example(split, rows[place], label, ours[place], baseline.name, theirs[place], gains[place])
         example.gate, example.explanation = gates[place], explanations[place]
         # The explanation may have been made with another baseline, or with the binarized reference.
@@ -124,8 +124,8 @@ def _example(split: Split, row: int, system: str, ours: str, baseline: str, thei
     )
 
 
-def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split, folder: Path) -> Path:
-    """Runs seg-explain on some sentences, or finds what it said before."""
+def run_explain(checkpoint: Path, options: list[str], rows: list[int], split: Split, folder: Path) -> Path:
+    """Run seg-explain on some sentences, unless it was done before; return where its output is."""
     names = [str(row) for row in rows]
     path = kept_path(folder, checkpoint, [*options, *names], split, ".jsonl")
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,20 +139,20 @@ def explain(checkpoint: Path, options: list[str], rows: list[int], split: Split,
 
 
 def read_explanations(path: Path) -> list[Explanation]:
-    """Reads what seg-explain --json printed."""
+    """Read what seg-explain --json printed."""
     explanations = []
     for number, line in enumerate(read_text_file(path), 1):
         try:
             explanations.append(Explanation.from_dict(json.loads(line)))
         except (ValueError, KeyError, TypeError):
-            raise SegError(f"{path}, line {number}, is no line of seg-explain --json.") from None
+            raise SegError(f"{path}, line {number}, is not a line of seg-explain --json.") from None
     if not explanations:
-        raise SegError(f"{path} is empty; make it with seg-explain --json.")
+        raise SegError(f"{path} is empty: make it with seg-explain --json.")
     return explanations
 
 
-def locate(sources: list[str], split: Split, path: str) -> list[int]:
-    """The sentences of the split that have these sources; of repeated sources the first is taken first."""
+def find_sources(sources: list[str], split: Split, path: str) -> list[int]:
+    """Return the rows of the split that have these sources; repeated sources are taken in their order."""
     places: dict[str, deque[int]] = defaultdict(deque)
     for row, source in enumerate(split.sources):
         places[" ".join(source.split())].append(row)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ DARK = {
 MARKERS = "os^DvPX"
 # Narrow enough to be read on a phone without zooming; in inches.
 WIDTH, HEIGHT = 4.7, 3.4
-# A system so many BLEU away from the curve over K is not drawn beside it: the curve would be flat.
+# A system that is further than this (in BLEU) from the curve over K is not drawn: it would flatten the curve.
 FAR = 10
 
 
@@ -52,16 +53,16 @@ class Drawing:
 
 
 def drawings(report: Report) -> list[Drawing]:
-    """The figures that an evaluation has material for."""
-    scores, figures = report.scores, []
-    count = len(report.split)
+    """List the figures that an evaluation has data for."""
+    scores, count = report.scores, len(report.split)
+    figures: list[Drawing] = []
     figures.append(
         Drawing(
             "bins-bleu",
             "Quality by fuzzy score",
             f"BLEU of the sentences whose best retrieved pair has this score; below, how many of the {count:,} they "
             "are. Bins with few sentences say little.",
-            lambda figure, palette: _draw_bins(figure, palette, report, gain=False),
+            partial(_draw_bins, report=report, gain=False),
         )
     )
     if report.best_system() is not None:
@@ -70,7 +71,7 @@ def drawings(report: Report) -> list[Drawing]:
                 "bins-gain",
                 f"Improvement over {scores.baseline} by fuzzy score",
                 f"BLEU minus that of {scores.baseline} on the same sentences.",
-                lambda figure, palette: _draw_bins(figure, palette, report, gain=True),
+                partial(_draw_bins, report=report, gain=True),
             )
         )
     if report.sweep:
@@ -79,7 +80,7 @@ def drawings(report: Report) -> list[Drawing]:
                 "pairs",
                 "Quality by number of retrieved pairs",
                 "One trained model, translating with more and more pairs; bars are 95 % intervals of the bootstrap.",
-                lambda figure, palette: _draw_sweep(figure, palette, report),
+                partial(_draw_sweep, report=report),
             )
         )
     for figure_name, title in FIGURES.items():
@@ -90,20 +91,20 @@ def drawings(report: Report) -> list[Drawing]:
                     f"training-{figure_name.removeprefix('nll_')}",
                     f"Training: {title}",
                     "Thin: while training; with markers: on the development set." if both else "",
-                    lambda figure, palette, name=figure_name: _draw_curves(figure, palette, report, name),
+                    partial(_draw_curves, report=report, name=figure_name),
                 )
             )
     return figures
 
 
 def render(drawing: Drawing, palette: dict, format: str) -> bytes:
-    """Draws a figure as the bytes of an SVG or PNG file; the same evaluation gives the same bytes."""
+    """Draw a figure as the bytes of an SVG or PNG file; the same evaluation gives the same bytes."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise SegError("Figures need matplotlib; run 'pip install matplotlib'.") from None
-    settings = {
+        raise SegError("Figures need matplotlib: run 'pip install matplotlib'.") from None
+    settings: Any = {
         "font.family": "sans-serif",
         "font.size": 9,
         "text.color": palette["text"],
@@ -133,7 +134,7 @@ def render(drawing: Drawing, palette: dict, format: str) -> bytes:
 
 
 def save_figures(report: Report, folder: Path) -> list[Path]:
-    """Writes every figure as PNG and SVG."""
+    """Write every figure as PNG and SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for drawing in drawings(report):
@@ -145,7 +146,7 @@ def save_figures(report: Report, folder: Path) -> list[Path]:
 
 
 def _style(report: Report, system: SystemScores, palette: dict) -> dict:
-    """Colour and marker of a system, the same in every figure."""
+    """Return the colour and marker of a system, the same in every figure."""
     if system.name == "TM":
         return {"color": palette["quiet"], "marker": "x", "linestyle": "--", "label": "TM"}
     place = [other.name for other in report.scores.systems if other.name != "TM"].index(system.name)
@@ -160,7 +161,7 @@ def _style(report: Report, system: SystemScores, palette: dict) -> dict:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """The names of the lines above them, in as many columns, three at most, as the figure is wide enough for."""
+    """Put the names of the lines above them, in as many columns, three at most, as fit the figure."""
     handles, labels = axes.get_legend_handles_labels()
     for columns in range(min(3, len(labels)), 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper left", ncols=columns, handlelength=1.6)
@@ -170,7 +171,7 @@ def _legend(figure: Figure, axes: Axes) -> None:
 
 
 def _draw_bins(figure: Figure, palette: dict, report: Report, gain: bool) -> None:
-    """BLEU, or its gain over the baseline, above the number of sentences of each bin."""
+    """Draw BLEU, or its gain over the baseline, above the number of sentences of each bin."""
     bins = report.split.bins
     # The bin without any pair is drawn only where there are such sentences; the scale of scores is always whole.
     places = [*([-1] if (bins == -1).any() else []), *range(10), *([10] if (bins == 10).any() else [])]
@@ -195,7 +196,8 @@ def _draw_bins(figure: Figure, palette: dict, report: Report, gain: bool) -> Non
     bottom.set_yticks([])
     bottom.set_ylabel("n")
     bottom.spines["left"].set_visible(False)
-    edges, labels = list(range(11)), [f"{edge / 10:.1f}" for edge in range(11)]
+    edges: list[float] = list(range(11))
+    labels = [f"{edge / 10:.1f}" for edge in range(11)]
     if -1 in places:
         edges, labels = [-0.5, *edges], ["none", *labels]
     if 10 in places:
@@ -206,7 +208,7 @@ def _draw_bins(figure: Figure, palette: dict, report: Report, gain: bool) -> Non
 
 
 def _draw_sweep(figure: Figure, palette: dict, report: Report) -> None:
-    """BLEU against K."""
+    """Draw BLEU against K."""
     axes = figure.subplots()
     points, colour = report.sweep, palette["systems"][1]
     places = np.arange(len(points))
@@ -236,7 +238,7 @@ def _draw_sweep(figure: Figure, palette: dict, report: Report) -> None:
 
 
 def _draw_curves(figure: Figure, palette: dict, report: Report, name: str) -> None:
-    """One figure of all training runs against the updates."""
+    """Draw one value of all training runs against the updates."""
     axes = figure.subplots()
     names = [system.name for system in report.scores.systems if system.name != "TM"]
     names += [curve.name for curve in report.curves if curve.name not in names]

@@ -1,4 +1,4 @@
-"""The report as one self-contained page; examples look as on seg-explain's page, whose style and parts are used.
+"""The report as one self-contained page; its examples share the style and the parts of seg-explain's page.
 
 The page's Content-Security-Policy admits its own style sheet and script by their hashes, and images within the page.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import base64
 from html import escape
 
-from fairseq_seg import explain_html
 from fairseq_seg.evaluate.examples import Example
 from fairseq_seg.evaluate.figures import DARK, LIGHT, Drawing, drawings, render
 from fairseq_seg.evaluate.report import Report
 from fairseq_seg.evaluate.table import Table, by_bin, by_pairs, empty_bins, headline, show_gain, show_p
+from fairseq_seg.explain import html as explain_html
 
 STYLE = (
     explain_html.STYLE
@@ -99,7 +99,7 @@ POLICY = (
 
 
 def render_page(report: Report) -> str:
-    """The page."""
+    """Return the page."""
     split, scores = report.split, report.scores
     title = f"{split.source_lang} → {split.target_lang}: translation with a search engine's help"
     bins = split.bins
@@ -129,23 +129,23 @@ def _part(title: str, content: str) -> str:
 
 
 def _tiles(report: Report) -> str:
-    """The result in a few large figures."""
+    """Show the result in a few large figures."""
     best, baseline = report.best_system(), report.scores.system(report.scores.baseline)
     if best is None:
         return ""
-    memory = report.scores.system("TM")
+    tm = report.scores.system("TM")
     tiles = [
         (f"{best.mean_bleu:.1f}", f"BLEU of {best.name}"),
         (show_gain(best.mean_bleu - baseline.mean_bleu), f"over {baseline.name}, p {show_p(best.p_value)}"),
     ]
-    if baseline is not memory:
-        tiles.append((show_gain(best.mean_bleu - memory.mean_bleu), "over TM, a copy of the best pair"))
+    if baseline is not tm:
+        tiles.append((show_gain(best.mean_bleu - tm.mean_bleu), "over TM, a copy of the best pair"))
     tiles.append((f"{len(report.split):,}", "sentences checked"))
     return f"<ul class=tiles>{''.join(f'<li><b>{figure}</b>{escape(text)}</li>' for figure, text in tiles)}</ul>"
 
 
 def _table(table: Table, baseline: str | None = None, bar: int | None = None) -> str:
-    """A table, the row of the baseline in grey; the column `bar` (0 to 100) is also drawn as bars."""
+    """Show a table, the row of the baseline in grey; the column `bar` (0 to 100) is also drawn as bars."""
     heads = [f"<th scope=col>{escape(head)}</th>" for head in table.heads]
     if bar is not None:
         heads.insert(1, "<td class=bar></td>")
@@ -169,9 +169,7 @@ def _legend(report: Report) -> str:
     name = escape(report.scores.baseline)
     runs = ""
     if any(len(system.bleu) > 1 for system in report.scores.systems):
-        runs = (
-            " Of several runs (seeds) the mean is shown, with the lowest and the highest; p is the largest of any run."
-        )
+        runs = " Systems with several runs (seeds) show the mean, the lowest and the highest; p is the largest."
     return (
         "<p class='quiet note'>BLEU and chrF of detokenised text, ± half of the 95 % interval; p of a paired bootstrap "
         f"against {name}, 1,000 samples; BLEU Moses on Moses-tokenised text, to compare with the paper; pairs and "
@@ -193,14 +191,14 @@ def _figure(drawing: Drawing) -> str:
 
 
 def _missing(report: Report) -> str:
-    """Says so where the logs of the training runs have no dev BLEU."""
+    """Say so where the logs of the training runs have no dev BLEU."""
     if not report.curves or any("bleu" in curve.valid for curve in report.curves):
         return ""
-    return "<p class='quiet note'>The training logs hold no BLEU; with --eval-bleu fairseq-train would log it.</p>"
+    return "<p class='quiet note'>The training logs have no BLEU: fairseq-train logs it with --eval-bleu.</p>"
 
 
 def _examples(examples: list[Example]) -> str:
-    """The examples by gain, with buttons for other orders."""
+    """Show the examples by gain, with buttons for other orders."""
     gates = all(example.gate is not None for example in examples)
     keys = [("gain", "down", "largest gain"), ("gain", "up", "largest loss")]
     keys += [("gate", "down", "highest gate"), ("gate", "up", "lowest gate")] if gates else []
@@ -235,7 +233,7 @@ def _example(example: Example) -> str:
 
 
 def _article(example: Example) -> str:
-    """S, RS, RT, A, B and T; as on seg-explain's page where the gates are known."""
+    """Show S, RS, RT, A, B and T, as on seg-explain's page where the gates are known."""
     if example.explanation is not None:
         return explain_html.article(example.explanation, example.index + 1)
     rows = [("S", example.source, ""), ("A", example.translation, "ours"), ("B", example.baseline_translation, "after")]

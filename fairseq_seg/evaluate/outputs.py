@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,8 @@ from fairseq_seg.files import read_text_file
 
 TAGGED = re.compile(r"([SHD])-(\d+)\t(.*)")
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
-PAIRS = re.compile(r"memory: K=.* \| (\S+): ([\d.]+) pairs per sentence")
-# The log of fairseq-generate is looked for in the output itself and beside it, under these endings.
-LOG_ENDINGS = (".err", ".log")
+# The log of fairseq-generate is looked for in the output itself and beside it, under these extensions.
+LOG_EXTENSIONS = (".err", ".log")
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Output:
     """The translations (N,) of one run of a system."""
 
     lines: list[str]
-    pairs: float | None = None  # retrieved pairs a sentence, where a log tells
+    pairs: float | None = None  # retrieved pairs per sentence, where a log tells
     speed: float | None = None  # sentences per second, where a log tells
 
 
@@ -36,7 +36,7 @@ class System:
 
 
 def read_output(path: Path, split: Split) -> Output:
-    """Reads translations, refused unless there is exactly one of every sentence of the split."""
+    """Read translations; refuse them unless there is exactly one per sentence of the split."""
     lines = read_text_file(path)
     tagged = [match for line in lines if (match := TAGGED.fullmatch(line))]
     if any(match[1] in "HD" for match in tagged):
@@ -44,18 +44,18 @@ def read_output(path: Path, split: Split) -> Output:
     if len(lines) != len(split):
         raise SegError(
             f"{path} has {len(lines):,} lines but {split.name} has {len(split):,} sentences; "
-            "give one line a sentence, or the output of fairseq-generate."
+            "give one line per sentence, or the output of fairseq-generate."
         )
     return Output(_join(lines, split.subword))
 
 
 def _join(lines: list[str], subword: str) -> list[str]:
-    """Undoes subwords that fairseq-generate left in place, as it does without --remove-bpe."""
+    """Undo subwords that fairseq-generate left in place, as it does without --remove-bpe."""
     return [join_subwords(line, subword) for line in lines] if has_subwords(lines, subword) else lines
 
 
 def _in_order(tagged: list[re.Match[str]], path: Path, split: Split) -> list[str]:
-    """The best hypothesis of every sentence; `D` is `H` after fairseq-generate's own detokenisation."""
+    """Return the best hypothesis of every sentence; `D` is `H` after fairseq-generate's own detokenisation."""
     texts: dict[str, dict[int, str]] = {"S": {}, "H": {}, "D": {}}
     for match in tagged:
         # Of an n-best list the first is the best.
@@ -81,19 +81,28 @@ def _in_order(tagged: list[re.Match[str]], path: Path, split: Split) -> list[str
 
 
 def _letters(text: str) -> str:
-    """A sentence without spaces and the marks of subwords, whether these were undone or not."""
+    """Drop spaces and the marks of subwords, whether these were undone or not."""
     return re.sub(r"[\s▁]|@@(?=\s|$)", "", text)
 
 
 def _read_log(lines: list[str], path: Path, split: str) -> tuple[float | None, float | None]:
-    """Pairs a sentence and sentences per second."""
-    beside = [log for ending in LOG_ENDINGS if (log := path.with_suffix(ending)) != path and log.is_file()]
-    logged = [line for line in lines if not TAGGED.match(line)] + [
-        line for log in beside for line in read_text_file(log)
-    ]
-    log = "\n".join(logged)
-    speed = SPEED.search(log)
-    pairs = next((float(match[2]) for match in PAIRS.finditer(log) if match[1] == split), None)
-    if pairs is None and "'memory_k': 0," in log:
-        pairs = 0.0
-    return pairs, float(speed[1]) if speed else None
+    """Return pairs per sentence and sentences per second, as the task and fairseq-generate log them."""
+    logged = [line for line in lines if not TAGGED.match(line)]
+    for extension in LOG_EXTENSIONS:
+        if (log := path.with_suffix(extension)) != path and log.is_file():
+            logged += read_text_file(log)
+    pairs = next((count for line in logged if (count := _pairs_per_sentence(line, split)) is not None), None)
+    speed = next((float(match[1]) for line in logged if (match := SPEED.search(line))), None)
+    return pairs, speed
+
+
+def _pairs_per_sentence(line: str, split: str) -> float | None:
+    """Read the line of JSON that the task logs for a split (`memory_line`)."""
+    brace = line.find('{"seg_memory"')
+    if brace < 0:
+        return None
+    try:
+        facts = json.loads(line[brace:])["seg_memory"]
+        return float(facts["pairs_per_sentence"]) if facts["split"] == split else None
+    except (ValueError, KeyError, TypeError):  # the log ends within a line
+        return None

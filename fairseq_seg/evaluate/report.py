@@ -1,4 +1,4 @@
-"""What one evaluation found: everything that the text, the JSON file, the figures and the page show."""
+"""The result of an evaluation: everything that the text, the JSON file, the figures and the page show."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Report:
     command: str
 
     def best_system(self) -> SystemScores | None:
-        """The best of the systems that were given to be compared: neither TM nor the baseline."""
+        """Return the best of the compared systems, which are neither TM nor the baseline."""
         others = [system for system in self.scores.systems if system.name not in ("TM", self.scores.baseline)]
         return max(others, key=lambda system: system.mean_bleu, default=None)
 
     def checked(self) -> str:
-        """Says how much was scored, against what."""
+        """Say how much was scored, against what."""
         split = self.split
         return (
             f"{split.source_lang} → {split.target_lang}, {split.name}: all {len(split):,} sentences of every system "
@@ -40,11 +40,11 @@ class Report:
         )
 
     def signatures(self) -> dict[str, str]:
-        """How every figure was made."""
+        """Say how every figure was made."""
         return {**self.scores.signatures, "retrieval": self.split.signature}
 
     def as_text(self) -> str:
-        """The report for a terminal."""
+        """Return the report for a terminal."""
         parts = [self.checked(), headline(self.scores).as_text()]
         if self.sweep:
             parts.append("One model, K retrieved pairs:\n" + by_pairs(self.sweep).as_text())
@@ -55,7 +55,7 @@ class Report:
         return "\n\n".join(part for part in parts if part)
 
     def as_dict(self) -> dict:
-        """Plain lists and dictionaries, for JSON."""
+        """Return plain lists and dictionaries, for JSON."""
         split = self.split
         return {
             "command": self.command,

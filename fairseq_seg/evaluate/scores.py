@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,13 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.outputs import System
 from fairseq_seg.evaluate.split import Split
 
+# Per system, half of its 95 % interval and its p value, None for the baseline itself.
+Tested = dict[str, tuple[float, float | None]]
+
 
 @dataclass
 class SystemScores:
-    """The figures of a system; a list has one figure a run."""
+    """The figures of a system; a list has one figure per run."""
 
     name: str
     sentences: int
@@ -41,12 +45,12 @@ class Scores:
     signatures: dict[str, str]
 
     def system(self, name: str) -> SystemScores:
-        """A system by its name."""
+        """Return a system by its name."""
         return next(system for system in self.systems if system.name == name)
 
 
 def bleu_by_bin(translations: list[str], references: list[str], bins: np.ndarray) -> tuple[dict, str]:
-    """BLEU for each score bin that has sentences and, as "all", for all; with sacrebleu's signature."""
+    """Return BLEU for each score bin that has sentences and, as "all", for all; and sacrebleu's signature."""
     from sacrebleu.metrics import BLEU
 
     metric = BLEU()
@@ -60,45 +64,48 @@ def bleu_by_bin(translations: list[str], references: list[str], bins: np.ndarray
 
 
 def moses_tokenize(lines: list[str], lang: str) -> list[str]:
-    """Text cut into words as the paper's field did, with sacremoses."""
+    """Tokenize text as MT papers of the time did, with sacremoses."""
     try:
         from sacremoses import MosesTokenizer
     except ImportError:
-        raise SegError("seg-evaluate needs sacremoses; run 'pip install sacremoses'.") from None
+        raise SegError("seg-evaluate needs sacremoses: run 'pip install sacremoses'.") from None
     tokenizer = MosesTokenizer(lang)
     return [tokenizer.tokenize(line, return_str=True, escape=False) for line in lines]
 
 
-def paired_bootstrap(baseline: System, others: list[System], references: list[str]) -> tuple[dict, str]:
-    """sacrebleu's paired bootstrap of BLEU, 1000 samples.
+def paired_bootstrap(baseline: System, others: list[System], references: list[str]) -> tuple[Tested, str]:
+    """Run sacrebleu's paired bootstrap of BLEU with 1000 samples.
 
-    Returns for each system the half 95 % interval (the mean over its runs) and the p value against the baseline (the
-    largest of any run against any run of the baseline), and the signature.
+    Return, per system, the half 95 % interval (the mean over its runs) and the p value against the baseline (the
+    largest of any run against any run of the baseline); and the signature.
     """
     from sacrebleu.metrics import BLEU
-    from sacrebleu.significance import PairedTest
+    from sacrebleu.significance import PairedTest, Result
 
     intervals: dict[str, list[float]] = {system.name: [] for system in (baseline, *others)}
     p_values: dict[str, list[float]] = {system.name: [] for system in others}
-    runs = [(system.name, run.lines) for system in others for run in system.runs]
+    runs: list[tuple[str, Sequence[str]]] = [(system.name, run.lines) for system in others for run in system.runs]
     for base in baseline.runs:
         named = [(baseline.name, base.lines), *runs]
         signatures, results = PairedTest(named, {"BLEU": BLEU()}, [references], test_type="bs")()
         for (name, lines), result in zip(named, results["BLEU"], strict=True):
+            assert isinstance(result, Result) and result.ci is not None
             intervals[name].append(float(result.ci))
             if result.p_value is not None:
                 # sacrebleu counts differences greater than the real one, and so finds equal systems different.
                 p_values[name].append(1.0 if lines == base.lines else float(result.p_value))
-    summary = {name: (float(np.mean(ci)), max(p_values.get(name, []), default=None)) for name, ci in intervals.items()}
+    summary: Tested = {
+        name: (float(np.mean(ci)), max(p_values.get(name, []), default=None)) for name, ci in intervals.items()
+    }
     return summary, str(signatures["BLEU"])
 
 
 def score_systems(split: Split, systems: list[System], baseline: str) -> Scores:
-    """Scores every run of every system."""
+    """Score every run of every system."""
     from sacrebleu.metrics import BLEU, CHRF
     from tqdm import tqdm
 
-    # Given here, the references are counted once and not once a system.
+    # Given here, the references are counted once, not once per system.
     chrf = CHRF(references=[split.references])
     tokenized = [moses_tokenize(split.references, split.target_lang)]
     moses = BLEU(tokenize="none", force=True, references=tokenized)
@@ -123,7 +130,7 @@ def score_systems(split: Split, systems: list[System], baseline: str) -> Scores:
                 moses_bleu=[moses.corpus_score(moses_tokenize(lines, split.target_lang), None).score for lines in runs],
                 pairs=_mean([run.pairs for run in system.runs]),
                 speed=_mean([run.speed for run in system.runs]),
-                bin_bleu={bin: float(np.mean([bleu[bin] for bleu in bins])) for bin in bins[0] if bin != "all"},
+                bin_bleu={bin: float(np.mean([bleu[bin] for bleu in bins])) for bin in bins[0] if isinstance(bin, int)},
             )
         )
         bar.update()

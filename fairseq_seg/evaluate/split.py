@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.pairs import TRAIN
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.best_pair import best_pairs, best_scores, score_bins
@@ -38,7 +37,7 @@ class Split:
     pair_targets: list[str]  # the translations of TM
     signature: str  # of the retrieval
     fingerprint: str
-    memory: str  # identifies what was attached
+    attached: str  # the fingerprint of the attached pairs
 
     @property
     def bins(self) -> np.ndarray:
@@ -50,7 +49,7 @@ class Split:
 
 
 def read_references(path: str | Path, binarized: list[str], split: str) -> list[str]:
-    """The references of a split, refused where they do not look like its binarized target side."""
+    """Read the references of a split; refuse them if they do not look like its binarized target side."""
     from rapidfuzz.fuzz import ratio
 
     references = read_text_file(path)
@@ -75,15 +74,13 @@ def load_split(
     target_lang: str | None = None,
     references: str | Path | None = None,
 ) -> Split:
-    """Reads a split and its attached memory; references are the binarized target side where no file is given."""
+    """Read a split and its attached pairs; without a file, the binarized target side is the reference."""
     data = DataBin(folder, source_lang, target_lang)
     source, target = data.pair(name)
     if not len(source):
-        raise SegError(f"{name} of {folder} is empty; there is nothing to evaluate.")
-    attached = Attached(data, name, Selection(1)).attached
-    ranked = attached.ranked
-    home = DataBin(data.folder / (attached.memory_data or ""), data.source_lang, data.target_lang)
-    memory_source, memory_target = home.pair(TRAIN)
+        raise SegError(f"{name} of {folder} is empty: there is nothing to evaluate.")
+    pairs = Attached(data, name, Selection(1))
+    table = pairs.home.table()
     source_spelling, target_spelling = data.spellings
     binarized = [target_spelling.text(sentence) for sentence in target]
     return Split(
@@ -96,10 +93,10 @@ def load_split(
         source_symbols=[" ".join(source_spelling.read(sentence)) for sentence in source],
         references=read_references(references, binarized, name) if references else binarized,
         references_from=str(references) if references else "the binarized target side, subwords undone",
-        best=best_scores(ranked),
-        pair_sources=best_pairs(ranked, memory_source, source_spelling),
-        pair_targets=best_pairs(ranked, memory_target, target_spelling),
-        signature=attached.signature,
-        fingerprint=attached.split_fingerprint,
-        memory=attached.fingerprint,
+        best=best_scores(pairs.ranked),
+        pair_sources=best_pairs(pairs.ranked, table.source, source_spelling),
+        pair_targets=best_pairs(pairs.ranked, table.target, target_spelling),
+        signature=pairs.signature,
+        fingerprint=pairs.attached.split_fingerprint,
+        attached=pairs.attached.fingerprint,
     )

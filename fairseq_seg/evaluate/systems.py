@@ -14,23 +14,23 @@ SWEEP = {**{str(k): ["--memory-k", str(k)] for k in (1, 2, 4, 8, 16)}, "adaptive
 
 
 def translation_memory(split: Split) -> System:
-    """The baseline TM: each sentence gets its best pair's target."""
+    """Return the baseline TM: each sentence gets its best pair's target."""
     return System("TM", [Output(split.pair_targets, pairs=float((split.best >= 0).mean()))])
 
 
 def parse_checkpoint(text: str) -> tuple[Path, list[str]] | None:
-    """`seg.pt --memory-k 2` as a checkpoint and its options; None for any other file."""
+    """Read `seg.pt --memory-k 2` as a checkpoint and its options; return None for any other file."""
     if Path(text).is_file():
         return (Path(text), []) if text.endswith(".pt") else None
     try:
         path, *options = shlex.split(text) or [""]
-    except ValueError:  # an odd quotation mark: the name of a file, which is said to be missing when it is read
+    except ValueError:  # an unpaired quote: a file name, reported as missing when it is read
         return None
     return (Path(path), options) if path.endswith(".pt") else None
 
 
 def read_run(name: str, text: str, split: Split, folder: Path, more: list[str] | None = None) -> Output:
-    """One run of a system: read from a file, or translated now into `folder`, with the options `more` at the end."""
+    """Read one run of a system from a file, or translate now into `folder`, with the options `more` at the end."""
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
         return read_output(Path(text), split)
@@ -39,7 +39,7 @@ def read_run(name: str, text: str, split: Split, folder: Path, more: list[str] |
 
 
 def read_sweep(texts: list[str], split: Split, folder: Path) -> list[System]:
-    """One model with several numbers of pairs: `1=k1.gen 2=k2.gen adaptive=a.gen`, or one checkpoint for all."""
+    """Read one model with several numbers of pairs: `1=k1.gen 2=k2.gen adaptive=a.gen`, or one checkpoint for all."""
     if len(texts) == 1 and parse_checkpoint(texts[0]) is not None:
         return [System(k, [read_run(f"sweep K={k}", texts[0], split, folder, options)]) for k, options in SWEEP.items()]
     points = []

@@ -22,7 +22,7 @@ class Table:
     best: dict[int, set[int]]
 
     def as_text(self) -> str:
-        """The table for a terminal."""
+        """Return the table for a terminal."""
         widths = [max(map(len, column)) for column in zip(self.heads, *self.rows, strict=True)]
         lines = []
         for row in (self.heads, *self.rows):
@@ -35,19 +35,19 @@ class Table:
 
 
 def show_p(p_value: float | None) -> str:
-    """A p value of 1000 bootstrap samples, which cannot tell less than a thousandth."""
+    """Spell a p value of 1000 bootstrap samples, which cannot be below a thousandth."""
     if p_value is None:
         return NOTHING
     return "≤ 0.001" if p_value < 0.0011 else f"{p_value:.3f}"
 
 
 def show_gain(gain: float) -> str:
-    """A difference with its sign."""
+    """Spell a difference with its sign."""
     return f"{gain:+.1f}".replace("-", "−")
 
 
 def headline(scores: Scores) -> Table:
-    """One row a system."""
+    """Return one row per system."""
     baseline = scores.system(scores.baseline)
     several = any(len(system.bleu) > 1 for system in scores.systems)
     heads = [
@@ -92,8 +92,9 @@ def _means(scores: Scores, name: str) -> list[float]:
 
 
 def by_bin(scores: Scores, bins: np.ndarray) -> Table:
-    """One row a bin of the best pair's score that has sentences: BLEU of every system."""
-    rows, best = [], {}
+    """Return BLEU of every system, one row per score bin of the best pair that has sentences."""
+    rows: list[list[str]] = []
+    best: dict[int, set[int]] = {}
     for name, bin in BINS:
         count = int((bins == bin).sum())
         if not count:
@@ -105,13 +106,13 @@ def by_bin(scores: Scores, bins: np.ndarray) -> Table:
 
 
 def empty_bins(bins: np.ndarray) -> str:
-    """Says which bins have no sentence, and so no score."""
+    """Say which bins have no sentence, and so no score."""
     empty = [name.replace("-", "–") for name, bin in BINS if not (bins == bin).any()]
     return f"No sentence, and so no score, in: {', '.join(empty)}." if empty else ""
 
 
 def by_pairs(points: list[SystemScores]) -> Table:
-    """One row for each number of retrieved pairs of the sweep."""
+    """Return one row per number of retrieved pairs of the sweep."""
     rows = [
         [
             point.name,

@@ -27,7 +27,7 @@ LEGEND = {
 
 
 def _shades(lightest: tuple[int, int, int], darkest: tuple[int, int, int]) -> str:
-    """The background of each level, evenly from one colour to the other."""
+    """Return the background of each level, evenly from one colour to the other."""
     rules = []
     for level in range(1, LEVELS + 1):
         part = level / LEVELS
@@ -120,7 +120,7 @@ for (const kind of ["pointerover", "focusin", "click"]) document.addEventListene
 
 
 def csp_hash(text: str) -> str:
-    """What names a style or script of the page in its policy: nothing else is applied or run."""
+    """Return what admits a style or script of the page in its policy."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
@@ -140,7 +140,7 @@ def _figures(token: Token) -> str:
 
 
 def _translation(explanation: Explanation, anchor: str) -> str:
-    """The words of our translation, each shaded by its gate and linked to where it was copied from."""
+    """Show the words of our translation, each shaded by its gate and linked to where it was copied from."""
     words = []
     for index, word in enumerate(explanation.words):
         slot, title, shade = word.copied_from, f"{word.text}: {_figures(word)}", _shade(word.gate)
@@ -160,7 +160,7 @@ def _translation(explanation: Explanation, anchor: str) -> str:
 
 
 def _retrieved_target(explanation: Explanation, rank: int, anchor: str) -> str:
-    """The words of a retrieved target; one that was copied is shaded as, and linked to, the words it went to."""
+    """Show the words of a retrieved target; a copied one is shaded like, and linked to, the words it went to."""
     copies: dict[int, list[int]] = {}
     for index, word in enumerate(explanation.words):
         if word.copied_from is not None and word.copied_from.pair == rank:
@@ -182,7 +182,7 @@ def _retrieved_target(explanation: Explanation, rank: int, anchor: str) -> str:
 
 
 def _table(explanation: Explanation) -> str:
-    """The figures of every symbol."""
+    """Show the figures of every symbol."""
     rows = []
     for symbol in explanation.symbols:
         slot = symbol.slot
@@ -201,7 +201,7 @@ def _table(explanation: Explanation) -> str:
 
 
 def row(label: str, content: str, kind: str = "", number: int | None = None) -> str:
-    """One labelled line of a sentence's figure."""
+    """Show one labelled line of a sentence's figure."""
     name = label if number is None else f"{label}{number}"
     return (
         f'<dt class="{kind}"><abbr title="{LEGEND[label]}">{name}</abbr></dt><dd class="{kind}" dir=auto>{content}</dd>'
@@ -209,7 +209,7 @@ def row(label: str, content: str, kind: str = "", number: int | None = None) -> 
 
 
 def article(explanation: Explanation, number: int) -> str:
-    """The figure of one sentence, in the manner of the paper."""
+    """Show one sentence in the manner of the paper's figure."""
     anchor = f"s{number}"
     rows = [row("S", escape(explanation.source))]
     for rank, pair in enumerate(explanation.pairs):
@@ -225,7 +225,7 @@ def article(explanation: Explanation, number: int) -> str:
         rows.append(row("T", escape(explanation.reference), "after"))
     note = ""
     if explanation.exact:
-        note = "An exact match: A is its target as it stands; the figures are what the model would have made of it."
+        note = "An exact match: A is its target, verbatim; the figures are what the model would have made of it."
     elif not explanation.pairs:
         note = "No pair was retrieved: all of it is generated."
     elif explanation.fusion == "deep":
@@ -237,7 +237,7 @@ def article(explanation: Explanation, number: int) -> str:
 
 
 def render(explanations: Iterable[Explanation], title: str) -> str:
-    """The page."""
+    """Return the page."""
     articles = [article(explanation, number) for number, explanation in enumerate(explanations, 1)]
     labels = "".join(f"<li><b>{label}</b> {meaning}</li>" for label, meaning in LEGEND.items())
     ramp = "".join(f"<i class=g{level}></i>" for level in range(LEVELS + 1))

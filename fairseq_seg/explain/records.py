@@ -113,6 +113,7 @@ def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spel
         def mean(name: str, parts: list[Token] = parts) -> float:
             return sum(getattr(part, name) for part in parts) / len(parts)
 
+        copies = [part.p_copy for part in parts if part.p_copy is not None]  # none where nothing can be copied
         words.append(
             Token(
                 text=text,
@@ -120,7 +121,7 @@ def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spel
                 copied=mean("copied"),
                 share=mean("share"),
                 probability=math.prod(part.probability for part in parts),
-                p_copy=None if parts[0].p_copy is None else math.prod(part.p_copy or 0.0 for part in parts),
+                p_copy=math.prod(copies) if copies else None,
                 p_gen=math.prod(part.p_gen for part in parts),
                 slot=None if best is None else Slot(*best, votes[best]),
             )

@@ -13,7 +13,7 @@ SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def visible(text: str) -> str:
-    """The text with control characters replaced: one in a memory must not steer the reader's terminal."""
+    """Replace control characters: a text from a memory must not steer the reader's terminal."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
@@ -44,7 +44,7 @@ def _retrieved_target(explanation: Explanation, rank: int, colour: bool) -> str:
 
 
 def legend(colour: bool) -> str:
-    """What the marks mean."""
+    """Say what the marks mean."""
     if not colour:
         return "[word]¹: copied rather than generated, from pair 1"
     ramp = " ".join(_paint(f" {step / (len(SHADES) - 1):.2f} ", step / (len(SHADES) - 1), False) for step in range(5))
@@ -52,7 +52,7 @@ def legend(colour: bool) -> str:
 
 
 def render(explanation: Explanation, colour: bool) -> str:
-    """One sentence: (S) source, (RS, RT) retrieved pairs, (A) our translation, (B) baseline, (T) reference."""
+    """Show a sentence: (S) source, (RS, RT) retrieved pairs, (A) our translation, (B) baseline, (T) reference."""
     rows = [("S", visible(explanation.source))]
     for rank, pair in enumerate(explanation.pairs):
         rows.append(("", f"pair {rank + 1}: {visible(pair.origin)}, score {pair.score:.2f}"))
@@ -60,7 +60,7 @@ def render(explanation: Explanation, colour: bool) -> str:
         rows.append((f"RT{rank + 1}", _retrieved_target(explanation, rank, colour)))
     rows.append(("A", " ".join(_word(word, colour) for word in explanation.words)))
     if explanation.exact:
-        rows.append(("", "an exact match: this is its target as it stands"))
+        rows.append(("", "an exact match: this is its target, verbatim"))
     elif explanation.pairs and explanation.fusion == "deep":
         rows.append(("", "deep fusion copies nothing: the gate is how much the memory's state counted"))
     if explanation.baseline is not None:

@@ -73,8 +73,7 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
     gate = nothing if read is None else torch.sigmoid(read.gate)
     log_p, p_copy, weight, pair, position = log_gen, nothing, nothing, nothing, nothing
     can_copy = [False] * target.size(0)
-    if copy is not None:
-        assert pairs is not None
+    if copy is not None and pairs is not None:
         log_p, p_copy = target_log_prob(log_gen, copy, target)
         same = copy.symbols.unsqueeze(1) == target.unsqueeze(2)  # (B, T, S)
         weight, best = (copy.weights * same).max(dim=-1)  # (B, T)
@@ -82,7 +81,7 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
         position = pairs["slots"].gather(1, best) % pairs["tokens"].size(1)
         can_copy = pairs["slots"].ge(0).any(dim=1).tolist()
     tensors = (target, gate, p_copy, log_p.exp(), log_gen.exp(), weight, pair, position)
-    columns = [column.tolist() for column in tensors]
+    columns: list[list] = [tensor.tolist() for tensor in tensors]
     return [
         [
             _token(dictionary.symbols[symbol], can_copy[row], *figures)

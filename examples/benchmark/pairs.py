@@ -1,4 +1,4 @@
-"""Cost of K retrieved pairs a sentence in training, decoding and peak memory, beside the plain translator.
+"""Cost of K retrieved pairs per sentence in training, decoding and peak memory, beside the plain translator.
 
 Every sentence has K pairs of its own, as long as itself: no pair is shared, which is the most work a memory can make.
 Times are taken as in translator.py; the peak is that of a fresh process for each figure.
@@ -17,8 +17,8 @@ from translator import parser, random_batch, random_rows, seg_model, start, task
 from translator import translator as decoder
 
 
-def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
-    """A batch with k pairs a sentence, laid out by the collater of the data."""
+def batch_with_pairs(sizes: Namespace, dictionary, k: int) -> dict:
+    """Return a batch with k pairs per sentence, laid out by the collater of the data."""
     import numpy as np
 
     from fairseq_seg.corpus.pairs import PairTable, RankedPairs
@@ -27,42 +27,41 @@ def memory_batch(sizes: Namespace, dictionary, k: int) -> dict:
     from fairseq_seg.data.example_pairs import ExamplePairs
 
     batch = random_batch(sizes, dictionary)
-    pairs = sizes.batch * k
-    without_eos = (random_rows(pairs, sizes, dictionary)[:, :-1].numpy() for _ in range(2))
-    sides = map(Sequences.from_rows, without_eos)
-    table = PairTable(*sides, (Spelling(dictionary.symbols), Spelling(dictionary.symbols)))
-    ids = np.arange(pairs)
-    scores, covering = np.ones(pairs, np.float32), np.ones(pairs, bool)
-    ranked = RankedPairs(np.arange(sizes.batch + 1) * k, ids, scores, covering, table)
     if k > 0:
-        batch["net_input"]["pairs"] = ExamplePairs(ranked, cached=True).collate(ids.reshape(sizes.batch, k))
+        count, spelling = sizes.batch * k, Spelling(dictionary.symbols)
+        rows = (random_rows(count, sizes, dictionary).numpy() for _ in range(2))
+        table = PairTable(*map(Sequences.from_rows, rows), (spelling, spelling))
+        ids = np.arange(count)
+        ranked = RankedPairs(np.arange(sizes.batch + 1) * k, ids, np.ones(count), np.ones(count, bool), table)
+        pairs = ExamplePairs(ranked, cached=True)
+        batch["net_input"]["pairs"] = pairs.collate(ids.reshape(sizes.batch, k))
     return batch
 
 
 def update(sizes: Namespace, k: int) -> Callable[[], None]:
-    """A training step with k pairs a sentence."""
+    """Return a training step with k pairs per sentence."""
     from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
 
     dictionary = vocabulary(sizes.symbols)
     criterion = SegCrossEntropy(task(dictionary), sentence_avg=False, label_smoothing=0.0)
-    return trainer(seg_model(sizes, dictionary), criterion, memory_batch(sizes, dictionary, k))
+    return trainer(seg_model(sizes, dictionary), criterion, batch_with_pairs(sizes, dictionary, k))
 
 
 def decode(sizes: Namespace, k: int) -> Callable[[], None]:
-    """Beam search over a batch with k pairs a sentence; the memory is made in it."""
+    """Return beam search over a batch with k pairs per sentence, which runs the pairs through the translator, too."""
     dictionary = vocabulary(sizes.symbols)
-    return decoder(seg_model(sizes, dictionary), dictionary, memory_batch(sizes, dictionary, k))
+    return decoder(seg_model(sizes, dictionary), dictionary, batch_with_pairs(sizes, dictionary, k))
 
 
 def read(sizes: Namespace, k: int) -> Callable[[], None]:
-    """What the memory adds to the translator's pass, forward and backward: slots, match, coverage, gate, mixture."""
+    """Return what pairs add to the translator's pass, forward and backward: slots, match, coverage, gate, mixture."""
     import torch
 
     from fairseq_seg.modules.fusion import target_log_prob
     from fairseq_seg.modules.translator import each
 
     dictionary = vocabulary(sizes.symbols)
-    model, batch = seg_model(sizes, dictionary), memory_batch(sizes, dictionary, k)
+    model, batch = seg_model(sizes, dictionary), batch_with_pairs(sizes, dictionary, k)
     net_input, target = batch["net_input"], batch["target"]
     pairs, guided = net_input["pairs"], model.guided
 
@@ -85,7 +84,7 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
 
 
 def peak(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, k: int) -> float:
-    """The largest resident size of a process that does this job, twice, in MB."""
+    """Run a job twice; return the largest resident size of this process in MB."""
     once = job(sizes, k)
     once()
     once()
@@ -93,7 +92,7 @@ def peak(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, 
 
 
 def peaks(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, ks: list[int]) -> dict[int, float]:
-    """The peak for each k, each in a process that begins as this one is now."""
+    """Return the peak for each k, each in a process that begins as a copy of this one."""
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
         return {k: pool.apply(peak, (job, sizes, k)) for k in tqdm(ks, desc="peak memory", leave=False)}
 
@@ -117,15 +116,15 @@ def main() -> None:
         taken = {"training": training[f"K={k}"], "decoding": decoding[f"K={k}"]}
         of_plain = ratios(taken["training"], training["K=0"]), ratios(decoding["K=0"], taken["decoding"])
         peak_mb = {"training": training_peak[k], "decoding": decoding_peak[k]}
-        tokens = {"length": sizes.length, "memory tokens": sizes.batch * k * sizes.length}
+        tokens = {"length": sizes.length, "pair tokens": sizes.batch * k * sizes.length}
         rows.append({"k": k, "of plain": dict(zip(taken, of_plain, strict=True)), "seconds": taken, "peak MB": peak_mb})
         rows[-1] |= tokens
     own = ratios(training[share], training[f"K={ks[1]}"])
 
-    print("| K | memory tokens | training ms | times plain | peak MB | MB a 1,000 memory tokens |")
+    print("| K | pair tokens | training ms | times plain | peak MB | MB per 1,000 pair tokens |")
     print("|---|---|---|---|---|---|")
     for row in rows:
-        tokens, peak_mb = row["memory tokens"], row["peak MB"]["training"]
+        tokens, peak_mb = row["pair tokens"], row["peak MB"]["training"]
         slope = f"{1000 * (peak_mb - training_peak[0]) / tokens:.0f}" if tokens else ""
         milliseconds = 1000 * statistics.median(row["seconds"]["training"])
         times_plain = spread(row["of plain"]["training"])

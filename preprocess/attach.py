@@ -16,7 +16,7 @@ from fairseq_seg.errors import SegError, command
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """Describes the command line."""
+    """Describe the command line."""
     usual = SearchSettings()
     options = argparse.ArgumentParser(
         prog="seg-attach",
@@ -75,7 +75,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def positive(text: str) -> int:
-    """Reads an option that must be a whole number above zero."""
+    """Read an option that must be a whole number above zero."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not above zero")

@@ -29,7 +29,7 @@ COVERAGE_SAMPLE = 5000
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """Describes the command line."""
+    """Describe the command line."""
     options = argparse.ArgumentParser(
         prog="seg-stats",
         description="Shows how well the memory that seg-attach retrieved fits each split: fuzzy scores, duplicates, "
@@ -83,7 +83,7 @@ def split_stats(
     attached: AttachedPairs,
     subword: str | None,
 ) -> SplitStats:
-    """Measures one split. BLEU is left out for train, whose memory never holds the exact copy."""
+    """Measure one split. BLEU is left out for train, whose memory never holds the exact copy."""
     source, target = data.pair(split)
     memory_source, memory_target = memory
     ranked = attached.ranked
@@ -126,7 +126,7 @@ def split_stats(
 
 
 def report(stats: SplitStats) -> str:
-    """Writes the figures of a split as text."""
+    """Write the figures of a split as text."""
     count = len(stats.bins)
     lines = [
         f"{stats.split}: {count:,} sentences, best fuzzy score {stats.mean_best:.3f} on average, "
@@ -149,7 +149,7 @@ def report(stats: SplitStats) -> str:
 
 
 def draw(all_stats: list[SplitStats], path: str) -> None:
-    """Draws the histograms of all splits beside each other."""
+    """Draw the histograms of all splits beside each other."""
     try:
         import matplotlib
     except ImportError:

@@ -7,16 +7,16 @@ from tests.corpus import SOURCE, TARGET, make_corpus, write_text
 
 
 def create_memory(folder: Path) -> TranslationMemory:
-    """Makes an empty memory of whole words, `memory` in `folder`, and beside it the dictionaries it was made with."""
+    """Make an empty memory of whole words, `memory` in `folder`, and beside it the dictionaries it was made with."""
     write_text(make_corpus(groups=6, held_out=2), folder / "words")
     return TranslationMemory.create(folder / "memory", SOURCE, TARGET, folder / "words")
 
 
 def pairs(memory: TranslationMemory) -> list[tuple[str, str]]:
-    """Lists the texts of a memory by id."""
+    """List the texts of a memory by id."""
     return [(entry.source, entry.target) for entry in memory.entries()]
 
 
 def comparable(entry: Entry) -> tuple:
-    """Gives an entry in a form that == can compare, symbols included."""
+    """Return an entry in a form that == can compare, symbols included."""
     return entry._replace(source_symbols=entry.source_symbols.tolist(), target_symbols=entry.target_symbols.tolist())

@@ -39,7 +39,7 @@ def load(folder, split="train", name=f"{SOURCE}-{TARGET}.memory"):
 
 
 def make_data_bin(folder, lines, impl="mmap"):
-    """Binarizes (source, target) lines as train, with their first two as valid and no line at all as test."""
+    """Binarize (source, target) lines as train, with their first two as valid and no line at all as test."""
     text = folder / "text"
     text.mkdir(parents=True)
     for side, language in enumerate((SOURCE, TARGET)):

@@ -12,10 +12,10 @@ import pytest
 from fairseq_seg.cli import cache as command
 from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import TranslationMemory
+from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import SOURCE, TARGET, Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_process, run_stock, run_stock_until_it_stops, tagged_lines
 from tests.test_benchmark import SCRIPTS, TINY, rows
-from tests.test_learns_to_copy import PLUGIN, prepare
 
 SIZES = ["--hidden-size", 32, "--embed-dim", 32, "--memory-k", 2, "--max-epoch", 5, "--disable-validation"]
 

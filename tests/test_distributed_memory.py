@@ -10,9 +10,9 @@ import torch.multiprocessing as multiprocessing
 
 from fairseq_seg.cli.average import load_checkpoint
 from fairseq_seg.corpus.attached import AttachedPairs
+from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock, train_two_processes
-from tests.test_learns_to_copy import PLUGIN, prepare
 from tests.test_memory import OPTIONS
 from tests.tiny import make_batch, make_criterion, make_model, random_pairs
 

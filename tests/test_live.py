@@ -10,6 +10,7 @@ import pytest
 
 from fairseq_seg.corpus.attached import AttachedPairs, write_attached
 from fairseq_seg.store.store import TranslationMemory, TranslationUnit
+from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import SOURCE, TARGET, Corpus, Pair, make_corpus
 from tests.stock import (
     DECODING,
@@ -20,7 +21,6 @@ from tests.stock import (
     run_stock_until_it_stops,
     tagged_lines,
 )
-from tests.test_learns_to_copy import PLUGIN, prepare
 
 HEADER = ("signature", "kept", "memory_fingerprint", "split_fingerprint", "memory_data", "settings")
 

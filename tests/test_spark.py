@@ -114,7 +114,7 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(ctrl_c, quiet_spark, fresh, local
 
 
 def act_when_some_are_done(folder: Path, act) -> threading.Thread:
-    """Acts from another thread when three chunks of the training set have been written."""
+    """Act from another thread when three chunks of the training set have been written."""
 
     def watch():
         wait_for(lambda: len(list(folder.glob("train.*.part/*.npz"))) >= 3)

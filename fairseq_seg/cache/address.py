@@ -8,7 +8,7 @@ ADDRESS_BYTES = 16
 
 
 def pair_address(source: np.ndarray, target: np.ndarray) -> bytes:
-    """Identifies a pair by the token ids of its two sides, eos included.
+    """Identify a pair by the token ids of its two sides, eos included.
 
     An edited pair has another address, so that what is found under one is never out of date; and whoever holds a pair,
     the training set or any memory, finds the same entry.

@@ -31,7 +31,7 @@ class Header:
 
     @classmethod
     def load(cls, folder: Path) -> Header | None:
-        """Reads the header of the cache in ``folder``; None where there is nothing yet."""
+        """Read the header of the cache in ``folder``; None where there is nothing yet."""
         path = folder / NAME
         try:
             fields = json.loads(path.read_bytes())
@@ -54,7 +54,7 @@ class Header:
         raise SegError(f"{path} {reason}: remove {folder}, or name another --memory-cache.")
 
     def create(self, folder: Path) -> None:
-        """Makes an empty cache; where another process was quicker, its cache has to be of the same kind."""
+        """Make an empty cache; where another process was quicker, its cache has to be of the same kind."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with open(folder / LOCK, "ab") as lock:
@@ -69,7 +69,7 @@ class Header:
             raise SegError(f"--memory-cache {folder} cannot be made ({error.strerror}): name another.") from None
 
     def check(self, wanted: Header, folder: Path) -> None:
-        """Refuses the cache in ``folder``, which has this header, for any use but the wanted one."""
+        """Refuse the cache in ``folder``, which has this header, for any use but the wanted one."""
         if self.dictionaries != wanted.dictionaries:
             difference = "of other dictionaries"
         elif (self.model, self.sizes) != (wanted.model, wanted.sizes):
@@ -82,7 +82,7 @@ class Header:
 
 
 def parse_size(text: str) -> int:
-    """Reads ``500M`` or ``2G`` as bytes."""
+    """Read ``500M`` or ``2G`` as bytes."""
     number, unit = text.strip().upper().removesuffix("B"), 1
     if number[-1:] in UNITS:
         number, unit = number[:-1], UNITS[number[-1]]
@@ -96,7 +96,7 @@ def parse_size(text: str) -> int:
 
 
 def spell_size(size: float) -> str:
-    """Writes bytes for people: 1.5 GB."""
+    """Write bytes for people: 1.5 GB."""
     for unit in ("bytes", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

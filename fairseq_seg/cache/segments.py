@@ -45,7 +45,7 @@ class RowSpan(NamedTuple):
 
 
 def checksum(address: bytes, rows: np.ndarray) -> int:
-    """Tells whether these are the rows that were written for this pair; rows (T', row_bytes)."""
+    """Tell whether these are the rows that were written for this pair; rows (T', row_bytes)."""
     return crc32(rows, crc32(address))
 
 
@@ -71,13 +71,13 @@ class Segment:
         return self.index_path.stat().st_mtime_ns
 
     def touch(self) -> None:
-        """Notes that the segment is used now."""
+        """Note that the segment is used now."""
         now = time.time_ns()
         with suppress(OSError):  # forgotten meanwhile, or not ours to write
             os.utime(self.index_path, ns=(now, now))
 
     def read_index(self) -> Iterator[tuple[bytes, RowSpan]]:
-        """Reads the entries that were appended since the last time, up to the first that is not whole."""
+        """Read the entries that were appended since the last time, up to the first that is not whole."""
         index_size = self.index_path.stat().st_size
         done = len(self.addresses) * ENTRY.itemsize
         self.cut_off = index_size > done
@@ -103,7 +103,7 @@ class Segment:
         return self._mapped[place.first : end]
 
     def append(self, pairs: Sequence[tuple[bytes, np.ndarray]]) -> None:
-        """Writes the rows of pairs behind those that have an entry, then the entries."""
+        """Write the rows of pairs behind those that have an entry, then the entries."""
         lengths = [len(rows) for _, rows in pairs]
         index = np.zeros(len(pairs), ENTRY)
         index["address"] = np.frombuffer(b"".join(address for address, _ in pairs), ENTRY["address"])
@@ -121,7 +121,7 @@ class Segment:
                 stream.truncate()
 
     def remove(self) -> None:
-        """Removes the files; whoever has them mapped can go on reading."""
+        """Remove the files; whoever has them mapped can go on reading."""
         for path in (self.index_path, self.rows_path):
             path.unlink(missing_ok=True)
 
@@ -174,7 +174,7 @@ class PairCache:
         return found
 
     def append(self, pairs: Iterable[tuple[bytes, np.ndarray]]) -> None:
-        """Keeps the rows (T', row_bytes) of pairs; nothing is kept where another process has the lock for long."""
+        """Keep the rows (T', row_bytes) of pairs; nothing is kept where another process has the lock for long."""
         with self._locked() as locked:
             if not locked or self._is_gone():
                 return
@@ -189,7 +189,7 @@ class PairCache:
                 self._writable = False
 
     def _find_header(self) -> tuple[int, int] | None:
-        """Identifies the header's file."""
+        """Identify the header's file."""
         try:
             state = os.stat(self.folder / NAME)
         except OSError:
@@ -225,7 +225,7 @@ class PairCache:
     def _distribute(
         self, pairs: Iterable[tuple[bytes, np.ndarray]]
     ) -> Iterator[tuple[Segment, list[tuple[bytes, np.ndarray]]]]:
-        """Deals pairs out to the last segment and to new ones, for each of which there is room when it is yielded."""
+        """Deal pairs out to the last segment and to new ones, for each of which there is room when it is yielded."""
         segment = self._segments.get(max(self._segments, default=0))
         share: list[tuple[bytes, np.ndarray]] = []
         free = 0 if segment is None else self.segment_bytes - segment.bytes
@@ -263,7 +263,7 @@ class PairCache:
             oldest.remove()
 
     def _refresh(self, repair: bool = False) -> None:
-        """Reads what is new in the folder; with the lock held, also cleans up after a process that was killed."""
+        """Read what is new in the folder; with the lock held, also cleans up after a process that was killed."""
         numbers = sorted(int(path.stem) for path in self.folder.glob("*.index") if path.stem.isdigit())
         for number in self._segments.keys() - set(numbers):
             self._forget(self._segments[number])
@@ -292,7 +292,7 @@ class PairCache:
 
     @contextmanager
     def _locked(self) -> Iterator[bool]:
-        """Yields whether this process may write, and until the end no other does."""
+        """Yield whether this process may write, and until the end no other does."""
         if not self._writable:
             yield False
             return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def create(options: argparse.Namespace) -> None:
-    """Makes an empty memory."""
+    """Make an empty memory."""
     from fairseq_seg.store.store import TranslationMemory
 
     languages = options.source_lang, options.target_lang
@@ -27,7 +27,7 @@ def create(options: argparse.Namespace) -> None:
 
 
 def import_files(options: argparse.Namespace) -> None:
-    """Adds the pairs of files; all files are read through first, so that a malformed one changes nothing."""
+    """Add the pairs of files; all files are read through first, so that a malformed one changes nothing."""
     from tqdm import tqdm
 
     from fairseq_seg.store.formats import find_sources, read
@@ -49,7 +49,7 @@ def import_files(options: argparse.Namespace) -> None:
 
 
 def describe(counts: Counts) -> str:
-    """Says what became of the pairs of a file."""
+    """Say what became of the pairs of a file."""
     text = f"{counts.added:,} added, {counts.updated:,} updated, {counts.present:,} already there"
     text += f", {counts.skipped.total():,} skipped"
     if counts.skipped:
@@ -61,7 +61,7 @@ def describe(counts: Counts) -> str:
 
 
 def export(options: argparse.Namespace) -> None:
-    """Writes all entries, as they were at one moment, to a file."""
+    """Write all entries, as they were at one moment, to a file."""
     from tqdm import tqdm
 
     from fairseq_seg.store.formats import WRITABLE, write
@@ -76,7 +76,7 @@ def export(options: argparse.Namespace) -> None:
 
 
 def add(options: argparse.Namespace) -> None:
-    """Adds one pair, or those of standard input, and prints each id when its pair is safely stored."""
+    """Add one pair, or those of standard input, and prints each id when its pair is safely stored."""
     if options.source is not None and options.target is None:
         raise SegError("Give a source and a target, or neither to read them from standard input.")
     with open_memory(options) as memory:
@@ -92,14 +92,14 @@ def add(options: argparse.Namespace) -> None:
 
 
 def typed_pairs() -> Iterator[tuple[str, str]]:
-    """Iterates over the tab-separated pairs of standard input as they come."""
+    """Iterate over the tab-separated pairs of standard input as they come."""
     from fairseq_seg.store.plain import read_tsv
 
     return ((unit.source, unit.target) for unit in read_tsv(sys.stdin.buffer, "standard input"))
 
 
 def update(options: argparse.Namespace) -> None:
-    """Changes one entry."""
+    """Change one entry."""
     if options.source is None and options.target is None and not options.attribute:
         raise SegError("Nothing to change: give --source, --target or --attribute.")
     with open_memory(options) as memory:
@@ -108,13 +108,13 @@ def update(options: argparse.Namespace) -> None:
 
 
 def delete(options: argparse.Namespace) -> None:
-    """Deletes entries, all or none."""
+    """Delete entries, all or none."""
     with open_memory(options) as memory:
         memory.delete(*options.ids)
 
 
 def search(options: argparse.Namespace) -> None:
-    """Prints the most similar pairs of a text, or of each line of standard input: score, id, source, target, origin."""
+    """Print the most similar pairs of a text, or of each line of standard input: score, id, source, target, origin."""
     from fairseq_seg.store.index import MemorySearch
     from fairseq_seg.store.plain import ESCAPES
 
@@ -128,7 +128,7 @@ def search(options: argparse.Namespace) -> None:
 
 
 def rebuild(options: argparse.Namespace) -> None:
-    """Makes the index of a memory anew; those who search it meanwhile go on with the one that they have."""
+    """Make the index of a memory anew; those who search it meanwhile go on with the one that they have."""
     from fairseq_seg.store.index import make_index
 
     with open_memory(options) as memory:
@@ -137,21 +137,21 @@ def rebuild(options: argparse.Namespace) -> None:
 
 
 def stats(options: argparse.Namespace) -> None:
-    """Prints what a memory holds."""
+    """Print what a memory holds."""
     with open_memory(options, read_only=True) as memory:
         for name, value in memory.statistics().items():
             print(f"{name:<16}{value:,}" if isinstance(value, int | float) else f"{name:<16}{value}")
 
 
 def open_memory(options: argparse.Namespace, read_only: bool = False) -> TranslationMemory:
-    """Opens the memory that the command line names."""
+    """Open the memory that the command line names."""
     from fairseq_seg.store.store import TranslationMemory
 
     return TranslationMemory(options.memory, read_only)
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """Takes NAME=VALUE apart."""
+    """Take NAME=VALUE apart."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=VALUE")
@@ -159,14 +159,14 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 
 def positive(text: str) -> int:
-    """Takes a number of at least one."""
+    """Take a number of at least one."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of 1 or more")
     return int(text)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describes the command line."""
+    """Describe the command line."""
     options = argparse.ArgumentParser(prog="seg-memory", description="Make and change a translation memory.")
     commands = options.add_subparsers(metavar="COMMAND", required=True)
 
@@ -240,7 +240,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_conflict(command: argparse.ArgumentParser) -> None:
-    """Adds the option that two commands have."""
+    """Add the option that two commands have."""
     command.add_argument(
         "--conflict",
         choices=("keep", "overwrite", "skip"),
@@ -250,7 +250,7 @@ def add_conflict(command: argparse.ArgumentParser) -> None:
 
 
 def add_attribute(command: argparse.ArgumentParser) -> None:
-    """Adds the option that two commands have."""
+    """Add the option that two commands have."""
     command.add_argument(
         "--attribute",
         type=name_and_value,
@@ -262,7 +262,7 @@ def add_attribute(command: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line."""
+    """Run the command line."""
     options = parser().parse_args(arguments)
     try:
         options.function(options)

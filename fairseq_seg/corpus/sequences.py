@@ -45,7 +45,7 @@ class Sequences:
 
     @classmethod
     def from_rows(cls, rows: Iterable) -> Sequences:
-        """Copies any iterable of token-id sequences (lists, arrays, tensors of a fairseq dataset)."""
+        """Copy any iterable of token-id sequences (lists, arrays, tensors of a fairseq dataset)."""
         arrays = [np.asarray(row, dtype=np.int64) for row in rows]
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
         flat = np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
@@ -114,12 +114,12 @@ class Sequences:
 
 
 def blocks(count: int) -> Iterator[slice]:
-    """Cuts ``count`` rows into slices, in order, for work on many rows at once in little memory."""
+    """Cut ``count`` rows into slices, in order, for work on many rows at once in little memory."""
     return (slice(start, min(start + ROW_BLOCK, count)) for start in range(0, count, ROW_BLOCK))
 
 
 def row_keys(*sides: Sequences) -> np.ndarray:
-    """Gives each row a 64-bit key; two rows have the same key when all their sides hold the same symbols.
+    """Return each row a 64-bit key; two rows have the same key when all their sides hold the same symbols.
 
     ``row_keys(source)`` identifies equal sources, ``row_keys(source, target)`` equal pairs ("exact copies"). A key is
     the sum of a hash of each (side, position, symbol) of the row, which takes no loop over the rows.
@@ -138,7 +138,7 @@ def row_keys(*sides: Sequences) -> np.ndarray:
 
 
 def mix(values: np.ndarray, seed: int) -> np.ndarray:
-    """Hashes 64-bit numbers (the finalizer of SplitMix64), so that sums of hashes tell their terms apart."""
+    """Hash 64-bit numbers (the finalizer of SplitMix64), so that sums of hashes tell their terms apart."""
     values = values + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -12,13 +12,13 @@ from fairseq_seg.corpus.selection import rank
 
 
 def as_characters(codes: np.ndarray | Sequence[int]) -> str:
-    """Writes token ids as a string of one character each, the form that rapidfuzz compares fastest."""
+    """Write token ids as a string of one character each, the form that rapidfuzz compares fastest."""
     # surrogatepass: an id may fall on a surrogate's code point, which is an ordinary number here.
     return np.asarray(codes, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 def fuzzy_scores(query: str, candidates: Sequence[str]) -> np.ndarray:
-    """Returns ``1 - edit distance / max(|X|, |X'|)`` (Eq. 3) of the query X to each candidate X', shape (C,), float32.
+    """Return ``1 - edit distance / max(|X|, |X'|)`` (Eq. 3) of the query X to each candidate X', shape (C,), float32.
 
     Both sides come from `as_characters`, in the same unit. Two empty sentences are equal: their score is 1.
     """

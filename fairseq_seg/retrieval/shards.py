@@ -29,17 +29,17 @@ ROUNDING = 1e-6
 
 
 def shard_folder(folder: Path, number: int) -> Path:
-    """Names the folder of a shard."""
+    """Name the folder of a shard."""
     return folder / f"shard{number}"
 
 
 def shard_identity(identity: dict, number: int, count: int) -> dict:
-    """Says what a shard was made from."""
+    """Say what a shard was made from."""
     return identity | {"shard": number, "shards": count}
 
 
 def build_shards(folder: Path, texts: Callable[[slice], Iterable[str]], identity: dict, count: int) -> None:
-    """Indexes texts in ``count`` shards, one after the other; ``texts`` gives those of a slice.
+    """Index texts in ``count`` shards, one after the other; ``texts`` gives those of a slice.
 
     The folder appears whole or not at all; the finished shards of a stopped run are kept.
     """
@@ -73,7 +73,7 @@ class Shard:
     """One shard of an index that `build_shards` wrote."""
 
     def __init__(self, folder: Path, identity: dict, number: int, count: int, k1: float, b: float):
-        """Opens a shard of ``count``, and refuses one that was made from something else than ``identity`` says."""
+        """Open a shard of ``count``, and refuses one that was made from something else than ``identity`` says."""
         found = shard_count(folder, identity)
         if not found:
             raise SegError(f"{folder} is not an index of this memory; run seg-attach to make it again.")
@@ -101,7 +101,7 @@ class Shard:
 
 
 def merge(parts: Sequence[Hits], count: int) -> np.ndarray:
-    """Returns the numbers of the best ``count`` hits of all shards, in the order in which one index has them.
+    """Return the numbers of the best ``count`` hits of all shards, in the order in which one index has them.
 
     Of equal scores Lucene takes the text that was indexed first, and that is the shorter one, then the lower number.
     """
@@ -113,7 +113,7 @@ def merge(parts: Sequence[Hits], count: int) -> np.ndarray:
 
 
 def join(shards: Sequence[Iterable[Hits]], count: int) -> np.ndarray:
-    """Returns the numbers of the best ``count`` texts from what each shard's searches found."""
+    """Return the numbers of the best ``count`` texts from what each shard's searches found."""
     return first_distinct((merge(parts, count) for parts in zip(*shards, strict=False)), count)
 
 
@@ -121,17 +121,17 @@ class ShardedIndex:
     """All shards of an index, searched in this process."""
 
     def __init__(self, folder: Path, identity: dict, k1: float, b: float):
-        """Opens an index that `build_shards` wrote, and refuses one that was made from something else."""
+        """Open an index that `build_shards` wrote, and refuses one that was made from something else."""
         self.folder, self.identity, self.count = folder, identity, shard_count(folder, identity)
         self._shards = [Shard(folder, identity, number, self.count, k1, b) for number in range(self.count)]
         self.signature = self._shards[0].signature
 
     def search_all(self, texts: Iterable[str], count: int) -> list[np.ndarray]:
-        """Returns, for each text, the numbers of up to ``count`` texts, best first."""
+        """Return, for each text, the numbers of up to ``count`` texts, best first."""
         return [join([shard.hits(text, count) for shard in self._shards], count) for text in texts]
 
 
 def open_index(folder: Path, identity: dict, k1: float, b: float) -> LuceneIndex | ShardedIndex:
-    """Opens an index, in one piece or in shards, and refuses one that was made from something else."""
+    """Open an index, in one piece or in shards, and refuses one that was made from something else."""
     kind = ShardedIndex if shard_count(folder, identity) > 1 else LuceneIndex
     return kind(folder, identity, k1, b)

@@ -62,7 +62,7 @@ class SharedFolder(NamedTuple):
 
 
 def check_master(master: str) -> None:
-    """Refuses a standalone master that does not answer. Spark itself would try for a minute and more."""
+    """Refuse a standalone master that does not answer. Spark itself would try for a minute and more."""
     reason = None
     addresses = re.findall(r"([^/,]+):(\d+)", master) if master.startswith("spark://") else []
     for host, port in addresses:
@@ -77,7 +77,7 @@ def check_master(master: str) -> None:
 
 @contextmanager
 def connect(master: str) -> Iterator[Cluster]:
-    """Connects to a cluster (`spark://host:7077`, `yarn`) or starts Spark in this machine (`local[2]`).
+    """Connect to a cluster (`spark://host:7077`, `yarn`) or starts Spark in this machine (`local[2]`).
 
     Everything else is set where Spark looks for it: spark-defaults.conf in SPARK_CONF_DIR, PYSPARK_PYTHON.
     """
@@ -119,7 +119,7 @@ def connect(master: str) -> Iterator[Cluster]:
 
 
 def keep_quiet(folder: Path) -> None:
-    """Turns Spark's own log off, unless the user has set a log configuration, and that of the bridge to it."""
+    """Turn Spark's own log off, unless the user has set a log configuration, and that of the bridge to it."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "log4j2.configurationFile" not in options:
@@ -129,7 +129,7 @@ def keep_quiet(folder: Path) -> None:
 
 
 def make_zip(path: Path, files: Iterable[tuple[Path, Path]]) -> None:
-    """Packs files under the names they are to have, without compressing: indexes hardly shrink."""
+    """Pack files under the names they are to have, without compressing: indexes hardly shrink."""
     with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
         for file, name in files:
             archive.write(file, name)
@@ -139,7 +139,7 @@ class Cluster:
     """A connection to Spark."""
 
     def __init__(self, context, folder: Path):
-        """Takes Spark's context, and a folder for what is sent as long as the connection lasts."""
+        """Take Spark's context, and a folder for what is sent as long as the connection lasts."""
         self._context = context
         self._folder = folder
 
@@ -149,14 +149,14 @@ class Cluster:
         return self._context.defaultParallelism
 
     def ship(self, name: str, files: Iterable[tuple[Path, Path]]) -> SharedFolder:
-        """Sends files to every executor, as a folder in which they have the names that come with them."""
+        """Send files to every executor, as a folder in which they have the names that come with them."""
         archive = self._folder / f"{name}.zip"
         make_zip(archive, files)
         self._context.addArchive(f"{archive}#{name}")
         return SharedFolder(name, shipped=True)
 
     def run(self, function: Callable, tasks: list[tuple]) -> list:
-        """Calls a function of a module on executors, for each task with its arguments, and returns the results.
+        """Call a function of a module on executors, for each task with its arguments, and returns the results.
 
         Spark repeats a task whose executor is lost; what the function itself refuses with a `SegError` is final.
         """
@@ -170,7 +170,7 @@ class Cluster:
         return results
 
     def map(self, work: Callable, items: Iterable) -> Iterator:
-        """Yields ``work(item)`` of each item in order. The work calls `run`; a thread each waits for its results."""
+        """Yield ``work(item)`` of each item in order. The work calls `run`; a thread each waits for its results."""
         waiting: deque[Future] = deque()
         with ThreadPoolExecutor(max_workers=1024) as threads:
             try:
@@ -186,7 +186,7 @@ class Cluster:
                 raise
 
     def _result(self, future: Future):
-        """Waits; says after a while that it waits for want of executors."""
+        """Wait; says after a while that it waits for want of executors."""
         try:
             return future.result(PATIENCE_SECONDS)
         except NotYet:
@@ -202,7 +202,7 @@ class Cluster:
 
 
 def on_executor(work: bytes) -> bytes:
-    """Runs a task; answers with its result, or with the sentence that says what this machine lacks.
+    """Run a task; answers with its result, or with the sentence that says what this machine lacks.
 
     Work and answer are pickled apart from Spark, because even reading them may need a package that is missing.
     """
@@ -219,7 +219,7 @@ def on_executor(work: bytes) -> bytes:
 
 
 def reason_of(error: Exception) -> str:
-    """Finds in an error of Spark's what went wrong, without its traces: a line of an executor's Python, or of Java."""
+    """Find in an error of Spark's what went wrong, without its traces: a line of an executor's Python, or of Java."""
     java = getattr(error, "java_exception", None)
     text = (java.toString() if java is not None else str(error)).strip()
     python = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", text)

@@ -47,7 +47,7 @@ def search_partition(copy_of: tuple, chunks: Sequence[Chunk]) -> list[RankedPair
 def open_shard(
     folder: SharedFolder, index: str, identity: tuple, number: int, count: int, k1: float, b: float
 ) -> Shard:
-    """Opens a shard of the index on an executor, once a process."""
+    """Open a shard of the index on an executor, once a process."""
     return Shard(folder.here() / index, dict(identity), number, count, k1, b)
 
 
@@ -69,7 +69,7 @@ class ClusterIndex:
         self.signature = index.signature
 
     def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
-        """Returns, for each text, the numbers of up to ``count`` texts, best first."""
+        """Return, for each text, the numbers of up to ``count`` texts, best first."""
         answers = self._cluster.run(search_shard, [(shard, texts, count) for shard in self._shards])
         return [join(shards, count) for shards in zip(*answers, strict=True)]
 
@@ -83,7 +83,7 @@ def cluster_search(
     partitions: int | None,
     shared: str | None,
 ) -> Callable[[int, Iterable[Chunk]], Iterator[RankedPairs]]:
-    """Returns a search on the cluster: call it with the number of chunks and the chunks, and it yields their results.
+    """Return a search on the cluster: call it with the number of chunks and the chunks, and it yields their results.
 
     A chunk is (queries, keys to exclude) of `Retriever.search`; results come in the order of the chunks. They
     are handed out in so many ``partitions``. Executors take the data-bin and its index from the path ``shared``, or
@@ -118,14 +118,14 @@ def cluster_search(
 
 
 def groups(chunks: Iterable[Chunk], size: int) -> Iterator[list[Chunk]]:
-    """Takes ``size`` chunks together, the last ones as many as are left."""
+    """Take ``size`` chunks together, the last ones as many as are left."""
     remaining = iter(chunks)
     while group := list(islice(remaining, size)):
         yield group
 
 
 def needed_files(home: DataBin, index_alone: bool) -> Iterator[tuple[Path, Path]]:
-    """Lists the files that an executor needs, with their names in the data-bin: the index, and the pairs themselves."""
+    """List the files that an executor needs, with their names in the data-bin: the index, and the pairs themselves."""
     patterns = [f"{index_folder(home).name}/**/*"]
     if not index_alone:
         for lang in (home.source_lang, home.target_lang):

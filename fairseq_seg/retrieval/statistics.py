@@ -18,7 +18,7 @@ RARE_SHARE = 0.001
 
 
 def band_of(lengths: np.ndarray | float) -> np.ndarray:
-    """Names the band of each length."""
+    """Name the band of each length."""
     return np.searchsorted(BANDS, lengths)
 
 
@@ -37,7 +37,7 @@ class Statistics:
 
     @classmethod
     def of_texts(cls, texts: Sequence[str], lengths: np.ndarray) -> Statistics:
-        """Counts texts of whitespace-separated symbols, with their numbers of symbols."""
+        """Count texts of whitespace-separated symbols, with their numbers of symbols."""
         bands = band_of(lengths)
         counters = [Counter() for _ in BANDS]
         for text, band in zip(texts, bands.tolist(), strict=True):
@@ -54,7 +54,7 @@ class Statistics:
 
     @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
-        """Adds up the statistics of parts."""
+        """Add up the statistics of parts."""
         vocabulary = sorted(set().union(*(part.rows for part in parts)))
         whole = cls(
             sum(part.texts for part in parts),
@@ -69,14 +69,14 @@ class Statistics:
 
     @classmethod
     def load(cls, path: Path) -> Statistics:
-        """Reads what `save` wrote."""
+        """Read what `save` wrote."""
         with np.load(path) as file:
             return cls(
                 int(file["texts"]), file["filled"], file["symbols"], file["vocabulary"].tolist(), file["found_in"]
             )
 
     def save(self, path: Path) -> None:
-        """Writes all counts to a file."""
+        """Write all counts to a file."""
         np.savez(
             path,
             texts=self.texts,

@@ -75,19 +75,19 @@ class Database:
             self._connection.execute("PRAGMA synchronous = FULL")
 
     def _state(self) -> tuple[bool, int, int]:
-        """Tells whether somebody has the database open, and its date and size, by which a change shows."""
+        """Tell whether somebody has the database open, and its date and size, by which a change shows."""
         status = self.file.stat()
         return self.file.with_name(f"{NAME}-wal").exists(), status.st_mtime_ns, status.st_size
 
     def _watch(self) -> None:
-        """Opens anew a database that was taken for unchanging and did change."""
+        """Open anew a database that was taken for unchanging and did change."""
         if self._unchanging and self._unchanging != self._state() and not self._connection.in_transaction:
             self._connection.close()
             self._connect()
 
     @staticmethod
     def create(folder: Path, meta: dict[str, str]) -> None:
-        """Makes an empty database in a folder."""
+        """Make an empty database in a folder."""
         connection = sqlite3.connect(folder / NAME)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(SCHEMA)
@@ -96,17 +96,17 @@ class Database:
         connection.close()
 
     def close(self) -> None:
-        """Closes the connection; all that was acknowledged is in the database already."""
+        """Close the connection; all that was acknowledged is in the database already."""
         self._connection.close()
 
     def rows(self, query: str, values: tuple = ()) -> list[tuple]:
-        """Gives all rows that a query finds."""
+        """Return all rows that a query finds."""
         with self._spoken():
             self._watch()
             return self._connection.execute(query, values).fetchall()
 
     def execute(self, statement: str, values: tuple = ()) -> int | None:
-        """Changes something, within a transaction, and gives the id of the row that was inserted."""
+        """Change something, within a transaction, and gives the id of the row that was inserted."""
         with self._spoken():
             return self._connection.execute(statement, values).lastrowid
 
@@ -117,7 +117,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Holds one state for reading, whatever others write meanwhile."""
+        """Hold one state for reading, whatever others write meanwhile."""
         with self._spoken():
             self._watch()
         self.execute("BEGIN")
@@ -128,7 +128,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[int]:
-        """Runs its block as one transaction, all or nothing, and gives the revision that the rows it changes get."""
+        """Run its block as one transaction, all or nothing, and gives the revision that the rows it changes get."""
         # IMMEDIATE: it waits for other writers here, and not in the middle, where SQLite would have to refuse it.
         self.execute("BEGIN IMMEDIATE")
         try:

@@ -74,7 +74,7 @@ class Counts:
 
 
 def unfit(pair: TranslationUnit, symbols: Symbols | None = None, max_symbols: int = MAX_SYMBOLS) -> str | None:
-    """Says what a pair has that no entry may have; before it is cut into symbols, by its texts alone."""
+    """Say what a pair has that no entry may have; before it is cut into symbols, by its texts alone."""
     texts = (pair.source, pair.target, pair.origin, pair.unit, *itertools.chain(*(pair.attributes or {}).items()))
     if any(UNPRINTABLE.search(text) for text in texts):
         return "a control character"

@@ -25,7 +25,7 @@ class Source(NamedTuple):
 
 
 def find_sources(files: list[Path], format: str | None, source_lang: str, target_lang: str) -> list[Source]:
-    """Sorts files into what is read as one, by their format or, without one, by the ends of their names."""
+    """Sort files into what is read as one, by their format or, without one, by the ends of their names."""
     ends = [file.suffix.lower().removeprefix(".") for file in files]
     if format is None and ends == [source_lang.lower(), target_lang.lower()]:
         format = "text"
@@ -40,7 +40,7 @@ def find_sources(files: list[Path], format: str | None, source_lang: str, target
 
 
 def read(source: Source, source_lang: str, target_lang: str, keep_tags: bool) -> Iterator[TranslationUnit | Skipped]:
-    """Iterates over the pairs of a file; what is malformed is refused when it is reached.
+    """Iterate over the pairs of a file; what is malformed is refused when it is reached.
 
     To import all or nothing, read to the end once before adding anything.
     """
@@ -57,7 +57,7 @@ def read(source: Source, source_lang: str, target_lang: str, keep_tags: bool) ->
 
 
 def write(entries: Iterable[Entry], path: Path, format: str, source_lang: str, target_lang: str) -> None:
-    """Writes entries to a file, whole or not at all."""
+    """Write entries to a file, whole or not at all."""
     with write_whole(path) as file:
         if format == "tmx":
             write_tmx(entries, file, source_lang, target_lang)

@@ -52,7 +52,7 @@ class MemorySearch:
     """Finds the entries of a memory whose source is most like a sentence, as the memory is at that moment."""
 
     def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Symbols | Words = UNIT):
-        """Opens a memory for reading, and makes its index where that is missing or far behind.
+        """Open a memory for reading, and makes its index where that is missing or far behind.
 
         Of the settings, k1, b and candidates count; the index is always in symbols.
         """
@@ -69,16 +69,16 @@ class MemorySearch:
         self._refresh()
 
     def search(self, queries: Sequence[np.ndarray], count: int) -> list[list[Found]]:
-        """Finds, for each query (token ids without eos), the `count` best: higher scores first, then lower ids."""
+        """Find, for each query (token ids without eos), the `count` best: higher scores first, then lower ids."""
         self._refresh()
         return [self._search_one(np.asarray(query), count) for query in queries]
 
     def encode(self, text: str) -> np.ndarray:
-        """Cuts a text into the symbols of the memory's source side, as `search` takes them."""
+        """Cut a text into the symbols of the memory's source side, as `search` takes them."""
         return self.memory.encode(text, "")[0]
 
     def close(self) -> None:
-        """Closes the memory, and lets its index be removed."""
+        """Close the memory, and lets its index be removed."""
         self.memory.close()
         if self._index is not None:
             self._index.close()
@@ -107,7 +107,7 @@ class MemorySearch:
         return unindexed > max(UNINDEXED, UNINDEXED_SHARE * self._indexed)
 
     def _refresh(self) -> None:
-        """Learns of what changed since the last search; where nothing did, that is one small query."""
+        """Learn of what changed since the last search; where nothing did, that is one small query."""
         if self.memory.revision == self._revision:
             return
         self._read_changes()
@@ -123,7 +123,7 @@ class MemorySearch:
         self._revision = changes.revision
 
     def _take_newest_index(self) -> bool:
-        """Opens the newest index, if there is one that is newer than what is open."""
+        """Open the newest index, if there is one that is newer than what is open."""
         for folder in reversed(index_folders(self.memory.path)):
             if self._index is not None and folder == self._index.folder:
                 return False
@@ -163,22 +163,22 @@ class OpenIndex:
         self._lucene = LuceneIndex(folder / "lucene", identity, settings.k1, settings.b)
 
     def search(self, text: str, count: int) -> list[int]:
-        """Names the ids of up to ``count`` entries, best first."""
+        """Name the ids of up to ``count`` entries, best first."""
         return self.ids[self._lucene.search(text, count)].tolist()
 
     def close(self) -> None:
-        """Lets the index be removed."""
+        """Let the index be removed."""
         os.close(self._lock)
 
 
 def index_folders(path: Path) -> list[Path]:
-    """Lists the finished indexes of a memory, oldest first."""
+    """List the finished indexes of a memory, oldest first."""
     found = [folder for folder in path.glob("index.*") if folder.suffix[1:].isdigit()]
     return sorted(found, key=lambda folder: int(folder.suffix[1:]))
 
 
 def open_index(folder: Path, memory: TranslationMemory, settings: SearchSettings) -> OpenIndex | None:
-    """Opens an index; None where it was removed meanwhile, is of an older format or of other symbols, or is newer than
+    """Open an index; None where it was removed meanwhile, is of an older format or of other symbols, or is newer than
     the memory, which then is an older copy that was put back."""
     try:
         lock = os.open(folder / "ids.npy", os.O_RDONLY)
@@ -193,7 +193,7 @@ def open_index(folder: Path, memory: TranslationMemory, settings: SearchSettings
 
 
 def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
-    """Indexes all entries anew; None where another process is at it already and this one should not ``wait``.
+    """Index all entries anew; None where another process is at it already and this one should not ``wait``.
 
     Killed at any point, it leaves what was there before.
     """
@@ -226,7 +226,7 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
 
 @contextmanager
 def only_maker(path: Path, wait: bool) -> Iterator[bool]:
-    """Sees to it that one process at a time makes an index of a memory; the lock ends with its process."""
+    """See to it that one process at a time makes an index of a memory; the lock ends with its process."""
     lock = os.open(path / "index.lock", os.O_RDWR | os.O_CREAT)
     try:
         yield lock_file(lock, "exclusive", wait)
@@ -235,7 +235,7 @@ def only_maker(path: Path, wait: bool) -> Iterator[bool]:
 
 
 def remove_unless_open(folder: Path) -> None:
-    """Removes an index that no reader has open; another is removed with a later index."""
+    """Remove an index that no reader has open; another is removed with a later index."""
     lock = os.open(folder / "ids.npy", os.O_RDONLY)
     try:
         if lock_file(lock, "exclusive"):

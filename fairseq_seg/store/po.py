@@ -20,7 +20,7 @@ STRING = re.compile(r'(msg\w+(\[\d+])?\s*)?"([^"\\]|\\.)*"')
 
 
 def read_po(path: Path, target_lang: str) -> Iterator[TranslationUnit | Skipped]:
-    """Iterates over the messages of a PO file; a malformed file is refused with its line."""
+    """Iterate over the messages of a PO file; a malformed file is refused with its line."""
     try:
         import polib
     except ModuleNotFoundError:
@@ -57,7 +57,7 @@ def read_po(path: Path, target_lang: str) -> Iterator[TranslationUnit | Skipped]
 
 
 def check_lines(path: Path, encoding: str) -> None:
-    """Refuses a file in another encoding than it says, or with a string that does not end, which polib would cut."""
+    """Refuse a file in another encoding than it says, or with a string that does not end, which polib would cut."""
     with open(path, "rb") as file:
         for number, line in enumerate(read_lines(file, str(path), encoding), start=1):
             text = line.strip().removeprefix("#~").strip()

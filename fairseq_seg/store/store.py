@@ -60,7 +60,7 @@ class TranslationMemory:
         spm_source: str | Path | None = None,
         spm_target: str | Path | None = None,
     ) -> TranslationMemory:
-        """Makes an empty memory for the dictionaries of a data-bin, and opens it.
+        """Make an empty memory for the dictionaries of a data-bin, and opens it.
 
         Without a sentencepiece model, texts are taken to be in symbols already, with blanks between them.
         """
@@ -104,7 +104,7 @@ class TranslationMemory:
         self.subword_fingerprints: tuple[str, str] = (meta["source_subwords"], meta["target_subwords"])
 
     def close(self) -> None:
-        """Closes the database; all that was acknowledged is in it already."""
+        """Close the database; all that was acknowledged is in it already."""
         self._database.close()
 
     def __enter__(self) -> TranslationMemory:
@@ -117,7 +117,7 @@ class TranslationMemory:
 
     @property
     def symbols_fingerprint(self) -> str:
-        """Identifies the dictionaries and subword models that the symbols of the entries were made with."""
+        """Identify the dictionaries and subword models that the symbols of the entries were made with."""
         return blake2b(
             " ".join(self.dictionary_fingerprints + self.subword_fingerprints).encode(), digest_size=8
         ).hexdigest()
@@ -152,7 +152,7 @@ class TranslationMemory:
         return encoders[0], encoders[1]
 
     def encode(self, source: str, target: str) -> Symbols:
-        """Gives the symbols of both sides of a pair, as an entry holds them."""
+        """Return the symbols of both sides of a pair, as an entry holds them."""
         return self._encoders[0].encode(source), self._encoders[1].encode(target)
 
     # Reading
@@ -166,26 +166,26 @@ class TranslationMemory:
         return self._database.revision
 
     def entry(self, id: int) -> Entry:
-        """Gives one entry."""
+        """Return one entry."""
         rows = self._database.rows(f"SELECT {COLUMNS} FROM entries WHERE id = ?", (id,))
         if not rows:
             raise SegError(f"{self.path} has no entry {id}.")
         return as_entry(rows[0])
 
     def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
-        """Gives the id and the source symbols of those ids that exist: all that a comparison needs, in a quarter of the
+        """Return the id and the source symbols of those ids that exist: all that a comparison needs, in a quarter of the
         time that whole entries take."""
         query = "SELECT id, source_symbols FROM entries WHERE id IN (SELECT value FROM json_each(?))"
         rows = self._database.rows(query, (json.dumps(list(ids)),))
         return [(id, np.frombuffer(symbols, dtype="<i4")) for id, symbols in rows]
 
     def entries_of(self, ids: Iterable[int]) -> list[Entry]:
-        """Gives the entries of these ids that exist, by id."""
+        """Return the entries of these ids that exist, by id."""
         query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
         return [as_entry(row) for row in self._database.rows(query, (json.dumps(list(ids)),))]
 
     def entries(self) -> Iterator[Entry]:
-        """Iterates over all entries by id.
+        """Iterate over all entries by id.
 
         It reads page by page and so sees what is written meanwhile, unless it runs within a `snapshot`. Who asks for
         `revision` first, and for the `changes` since then afterwards, misses nothing either.
@@ -197,7 +197,7 @@ class TranslationMemory:
             last = rows[-1][0]
 
     def changes(self, since: int) -> Changes:
-        """Gives what changed after the revision `since`; an entry added and deleted since then is only a deleted id."""
+        """Return what changed after the revision `since`; an entry added and deleted since then is only a deleted id."""
         # By revision: asked for the order of ids, SQLite would walk through all entries.
         condition = "WHERE revision > ? ORDER BY revision, id"
         with self.snapshot():
@@ -206,7 +206,7 @@ class TranslationMemory:
             return Changes(self.revision, [as_entry(row) for row in entries], [id for (id,) in deleted])
 
     def statistics(self) -> dict[str, int | str]:
-        """Sums up what the memory holds, by names that people can read."""
+        """Sum up what the memory holds, by names that people can read."""
         totals = "count(*), count(DISTINCT source_key), count(DISTINCT origin), min(created), max(changed)"
         lengths = "total(length(source_symbols)), total(length(target_symbols))"
         with self.snapshot():
@@ -230,7 +230,7 @@ class TranslationMemory:
         }
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Holds one state of the memory for reading, whatever others write meanwhile."""
+        """Hold one state of the memory for reading, whatever others write meanwhile."""
         return self._database.snapshot()
 
     # Writing
@@ -245,7 +245,7 @@ class TranslationMemory:
         attributes: dict[str, str] | None = None,
         conflict: Conflict = "keep",
     ) -> int:
-        """Adds a pair and returns its id; a pair that is there already keeps its id.
+        """Add a pair and returns its id; a pair that is there already keeps its id.
 
         `conflict` says what happens to a source that has another target already: "keep" both; "overwrite", so that the
         new target is the only one; or "skip" the new pair (the id is that of the pair that stays).
@@ -260,7 +260,7 @@ class TranslationMemory:
     def add_many(
         self, units: Iterable[TranslationUnit | Skipped], conflict: Conflict = "keep", max_symbols: int = MAX_SYMBOLS
     ) -> Counts:
-        """Adds pairs in transactions of a few thousand, and counts what became of them and why.
+        """Add pairs in transactions of a few thousand, and counts what became of them and why.
 
         Each transaction is kept when a later one fails or the process is killed; to go on, add the same pairs again:
         those that are there are passed over quickly. A pair with a side of more than `max_symbols` symbols is skipped.
@@ -292,7 +292,7 @@ class TranslationMemory:
     def update(
         self, id: int, source: str | None = None, target: str | None = None, attributes: dict[str, str] | None = None
     ) -> None:
-        """Changes an entry: what is not given stays as it is, given attributes replace all of them."""
+        """Change an entry: what is not given stays as it is, given attributes replace all of them."""
         with self._database.transaction() as revision:
             old = self.entry(id)
             pair = TranslationUnit(
@@ -312,14 +312,14 @@ class TranslationMemory:
             self._overwrite(id, pair, symbols, revision)
 
     def delete(self, *ids: int) -> None:
-        """Deletes entries, all or none; their ids are remembered as deleted and never given again."""
+        """Delete entries, all or none; their ids are remembered as deleted and never given again."""
         with self._database.transaction() as revision:
             for id in ids:
                 self.entry(id)
                 self._remove(id, revision)
 
     def _symbols(self, pair: TranslationUnit, max_symbols: int) -> Symbols | None | Skipped:
-        """Gives a pair's symbols, None where the memory holds the pair already, or why it cannot hold it."""
+        """Return a pair's symbols, None where the memory holds the pair already, or why it cannot hold it."""
         if reason := unfit(pair):
             return Skipped(reason)
         if any(target == pair.target for _, target in self._same_source(pair.source)):
@@ -329,14 +329,14 @@ class TranslationMemory:
         return Skipped(reason) if reason else symbols
 
     def _same_source(self, source: str) -> list[tuple[int, str]]:
-        """Lists the entries with a source text, as (id, target)."""
+        """List the entries with a source text, as (id, target)."""
         query = "SELECT id, target FROM entries WHERE source_key = ? AND source = ? ORDER BY id"
         return self._database.rows(query, (text_key(source), source))
 
     def _put(
         self, pair: TranslationUnit, symbols: Symbols | None, conflict: Conflict, revision: int
     ) -> tuple[Literal["added", "updated", "present", "skipped"], int]:
-        """Adds a pair within a transaction; says what became of it, and under which id it, or what stays, is found."""
+        """Add a pair within a transaction; says what became of it, and under which id it, or what stays, is found."""
         found = self._same_source(pair.source)
         same = [id for id, target in found if target == pair.target]
         if same and (conflict != "overwrite" or len(found) == 1):
@@ -368,7 +368,7 @@ class TranslationMemory:
 
     @staticmethod
     def _row(pair: TranslationUnit, symbols: Symbols, revision: int) -> tuple:
-        """Gives the values of the columns `WRITTEN`, but for the date of the change."""
+        """Return the values of the columns `WRITTEN`, but for the date of the change."""
         source_symbols, target_symbols = (side.astype("<i4").tobytes() for side in symbols)
         attributes = json.dumps(pair.attributes or {}, ensure_ascii=False)
         texts = (pair.source, pair.target, text_key(pair.source), source_symbols, target_symbols)
@@ -376,7 +376,7 @@ class TranslationMemory:
 
 
 def as_entry(row: tuple) -> Entry:
-    """Makes an entry of a row of `COLUMNS`."""
+    """Make an entry of a row of `COLUMNS`."""
     entry = Entry(*row)
     return entry._replace(
         source_symbols=np.frombuffer(entry.source_symbols, dtype="<i4"),
@@ -386,10 +386,10 @@ def as_entry(row: tuple) -> Entry:
 
 
 def text_key(text: str) -> int:
-    """Gives a text's 64-bit key, by which the database finds it without an index of whole texts."""
+    """Return a text's 64-bit key, by which the database finds it without an index of whole texts."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def now() -> str:
-    """Gives the time, UTC, in whole seconds as TMX has it."""
+    """Return the time, UTC, in whole seconds as TMX has it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

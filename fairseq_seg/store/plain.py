@@ -1,8 +1,8 @@
-r"""Pairs as plain text, UTF-8: tab-separated files, and two files with one text a line each.
+r"""Pairs as plain text, UTF-8: tab-separated files, and two files with one text per line.
 
 A tab-separated line is a source, a tab and a target; in both, `\t`, `\n`, `\r` and `\\` stand for a tab, a line feed, a
-carriage return and a backslash, and every other backslash for itself. Empty lines are passed over. The lines of two
-plain files are taken as they are. A line's number is its pair's unit.
+carriage return and a backslash, and every other backslash for itself. Empty lines are skipped. The lines of two plain
+files are read verbatim. A line's number is its pair's unit.
 """
 
 from __future__ import annotations

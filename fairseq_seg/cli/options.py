@@ -1,0 +1,21 @@
+"""What the command lines share: types of options, and a help text that shows defaults."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def positive(text: str) -> int:
+    """Read an option that must be a whole number above zero."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above zero")
+    return int(text)
+
+
+class DefaultsFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the default of an option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        # None, a flag that is off, an empty text and an empty list say nothing.
+        shown = action.default not in (None, "", []) and action.default is not False
+        return super()._get_help_string(action) if shown else action.help

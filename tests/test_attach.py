@@ -117,7 +117,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
         return whole_search(self, queries, exclude)
 
     monkeypatch.setattr(Retriever, "search_and_cover", stopped_search)
-    with pytest.raises(SystemExit, match="the same command goes on from here"):
+    with pytest.raises(SystemExit, match="rerun the command to resume"):
         attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 
@@ -252,11 +252,11 @@ def test_a_changed_data_bin_is_attached_anew(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{}/nothing"], "is not a folder; give the --destdir of fairseq-preprocess"),
-        (["{}:{}"], "names several data-bins; run the command on each"),
-        (["{}/.."], "holds no binarized split; run fairseq-preprocess"),
-        (["{}", "-s", "de"], "holds en-fr, not de-fr; correct -s and -t"),
-        (["{}", "--splits", "dev"], "has none of the splits dev; it has train, valid, test"),
+        (["{}/nothing"], "is not a folder: give the --destdir of fairseq-preprocess"),
+        (["{}:{}"], "names several data-bins: run the command on each"),
+        (["{}/.."], "holds no binarized split: run fairseq-preprocess"),
+        (["{}", "-s", "de"], "holds en-fr, not de-fr: correct -s and -t"),
+        (["{}", "--splits", "dev"], "has none of the splits dev, only train, valid, test"),
     ],
 )
 def test_wrong_folders_are_said_in_a_sentence(fresh, arguments, message):
@@ -267,7 +267,7 @@ def test_wrong_folders_are_said_in_a_sentence(fresh, arguments, message):
 def test_cut_off_data_is_said_in_a_sentence(fresh):
     path = fresh / f"train.{SOURCE}-{TARGET}.{TARGET}.bin"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(SegError, match="is cut off; run fairseq-preprocess again"):
+    with pytest.raises(SegError, match="is cut off: run fairseq-preprocess again"):
         attach.main([str(fresh)])
     assert not list(fresh.glob("*.memory")) and not list(fresh.glob("*.lucene"))
 

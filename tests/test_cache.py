@@ -103,7 +103,7 @@ def test_pairs_are_found_again(filled: Path):
     assert holds(cache, 4, 5) == [4, 5] and len(cache) == 5
     again = PairCache(filled, ROW, 2**20)
     assert holds(again, 1, 2, 3, 4, 5) == [1, 2, 3, 4, 5]
-    assert again.bytes == segment_size(5) == sum(path.stat().st_size for path in filled.glob("1.*"))
+    assert again.size == segment_size(5) == sum(path.stat().st_size for path in filled.glob("1.*"))
 
 
 def test_a_pair_without_slots_is_found_again(folder: Path):
@@ -162,7 +162,7 @@ def test_damaged_rows_are_made_again(filled: Path, caplog):
     cache = PairCache(filled, ROW, 2**20)
     assert holds(cache, 1, 2, 3, 4) == [1, 3, 4]
     assert [record.getMessage() for record in caplog.records] == [
-        f"an entry of {filled / '1.rows'} is damaged and is made again"
+        f"an entry of {filled / '1.rows'} is damaged and will be computed again"
     ]
     cache.append(make_pairs(2))
     assert holds(cache, 2) == [2] and holds(PairCache(filled, ROW, 2**20), 1, 2, 3, 4) == [1, 2, 3, 4]
@@ -219,7 +219,7 @@ def test_processes_write_at_the_same_time(folder: Path):
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
     cache = PairCache(folder, ROW, 2**20)
     assert holds(cache, *range(101)) == list(range(101)) and len(cache) == 101
-    assert cache.bytes == segment_size(101)  # each pair once
+    assert cache.size == segment_size(101)  # each pair once
 
 
 def test_who_does_not_get_the_lock_only_reads(filled: Path, monkeypatch):
@@ -242,7 +242,7 @@ def test_a_full_disk_is_said_once(filled: Path, monkeypatch, caplog):
     cache.append(make_pairs(5))
     cache.append(make_pairs(6))
     assert [record.getMessage() for record in caplog.records] == [
-        f"{filled} takes no more pairs (No space left on device): it is only read from now on"
+        f"{filled} takes no more pairs (No space left on device): from now on it is only read"
     ]
     assert holds(cache, 1, 5) == [1]
 
@@ -291,7 +291,7 @@ def test_what_is_no_cache_is_refused(folder: Path, tmp_path: Path):
     (tmp_path / "file").write_text("text")
     with pytest.raises(SegError, match="file is a file, not a memory cache"):
         Header.load(tmp_path / "file")
-    with pytest.raises(SegError, match="is no memory cache: name another --memory-cache, a new folder"):
+    with pytest.raises(SegError, match="is not a memory cache: name another --memory-cache, a new folder"):
         Header.load(tmp_path)
     with pytest.raises(SegError, match="cannot be made .Not a directory."):
         HEADER.create(tmp_path / "file" / "cache")
@@ -301,5 +301,5 @@ def test_sizes():
     assert [parse_size(text) for text in ("2G", "1.5m", "500K", "7", "1TB")] == [2**31, 3 * 2**19, 512000, 7, 2**40]
     assert [spell_size(size) for size in (7, 1536, 2**31, 2**51)] == ["7 bytes", "1.5 KB", "2.0 GB", "2048.0 TB"]
     for wrong in ("", "G", "two", "0", "-1G", "nan", "inf"):
-        with pytest.raises(SegError, match="is no size: write a number with M, G or T, as in 2G."):
+        with pytest.raises(SegError, match="is not a size: write a number with M, G or T, as in 2G."):
             parse_size(wrong)

@@ -135,7 +135,7 @@ def test_bad_line_of_standard_input_comes_after_the_good_ones(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("stats {path}/none", "{path}/none is no translation memory: make one with `seg-memory create`."),
+        ("stats {path}/none", "{path}/none is not a translation memory: make one with `seg-memory create`."),
         ("import {path} none.tmx", "none.tmx: No such file or directory."),
         ("import {path} {path}/dict.en.txt", "The name of {path}/dict.en.txt does not tell its format: give --format"),
         ("import {path} a.en a.fr a.de --format text", "Format text takes two files, a source and a target, not 3."),

@@ -147,7 +147,7 @@ def test_memories_of_other_symbols_are_refused(data_bin: Path, client: str, tmp_
     check_memories(f"{client},train", (SOURCE, TARGET), WORDS)
     assert "made with another dictionary of fr than the model's" in message(client, dictionaries=[WORDS[0], WORDS[0]])
     assert "is a memory of en-fr, and the model translates fr-en" in message(client, (TARGET, SOURCE), WORDS[::-1])
-    assert "is no translation memory: make one with `seg-memory create`" in message(str(tmp_path / "none"))
+    assert "is not a translation memory: make one with `seg-memory create`" in message(str(tmp_path / "none"))
 
 
 def test_memories_of_another_subword_model_are_refused(data_bin: Path, client: str, tmp_path: Path):

@@ -152,7 +152,7 @@ def test_a_stopped_build_keeps_its_finished_shards(tmp_path, texts, monkeypatch)
         shards.build_shards(tmp_path / "shards", lambda part: texts[part], IDENTITY, 2)
     shards.build_shards(tmp_path / "shards", lambda part: texts[part], IDENTITY, 4)
     assert shards.shard_count(tmp_path / "shards", IDENTITY) == 4
-    with pytest.raises(SegError, match="is not an index of this memory; run seg-attach"):
+    with pytest.raises(SegError, match="is not an index of this training set: run seg-attach"):
         shards.open_index(tmp_path / "shards", {"memory": "other"}, 1.2, 1.0)
 
 

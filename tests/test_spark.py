@@ -105,7 +105,7 @@ def ctrl_c():
 def test_ctrl_c_stops_and_the_next_run_goes_on(ctrl_c, quiet_spark, fresh, local, monkeypatch):
     monkeypatch.setattr(attach, "CHUNK", 10)
     watcher = act_when_some_are_done(fresh, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(SystemExit, match="stopped; the same command goes on from here"):
+    with pytest.raises(SystemExit, match="stopped; rerun the command to resume"):
         attach.main([str(fresh), "--spark", "local[1]", "--spark-partitions", "40"])
     watcher.join()
     assert 3 <= len(list(fresh.glob("train.*.part/*.npz"))) < 40 and not list(fresh.glob("*.memory"))
@@ -130,7 +130,7 @@ def test_an_executor_without_java_is_said_in_a_sentence(quiet_spark, fresh, tmp_
     python.write_text(f"#!/bin/sh\nJAVA_HOME=/nowhere exec {sys.executable} $@\n")
     python.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
-    sentence = r"^On the executor \S+: JAVA_HOME is /nowhere, but no Java runtime is there; correct it or unset it\.$"
+    sentence = r"^On the executor \S+: JAVA_HOME is /nowhere, but no Java runtime is there: correct it or unset it\.$"
     with pytest.raises(SegError, match=sentence):
         attach.main([str(fresh), "--spark", "local[1]", "--splits", "test"])
     assert "Exception" not in capfd.readouterr().err
@@ -138,7 +138,7 @@ def test_an_executor_without_java_is_said_in_a_sentence(quiet_spark, fresh, tmp_
 
 def test_an_executor_without_the_index_is_said_in_a_sentence(quiet_spark, fresh, tmp_path):
     nowhere = str(tmp_path / "nowhere")
-    with pytest.raises(SegError, match=r"^On the executor \S+: \S+nowhere is not there; name a folder that all"):
+    with pytest.raises(SegError, match=r"^On the executor \S+: \S+nowhere is not there: name a folder that all"):
         attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--spark-index", nowhere])
 
 
@@ -165,10 +165,10 @@ def test_a_copy_of_other_pairs_or_without_an_index_is_refused(local, tmp_path):
     """What stands on a shared path need not be what this run asks for."""
     other = copy_data(local, tmp_path)
     memory = (Place(str(other), shipped=False), (SOURCE, TARGET), SearchSettings(), "pair")
-    with pytest.raises(SegError, match="holds other pairs than the memory of this run"):
+    with pytest.raises(SegError, match="holds other pairs than the training set of this run"):
         search_partition((*memory, "another fingerprint"), [])
     shutil.rmtree(next(other.glob("*.lucene")))
-    with pytest.raises(SegError, match="is not an index of this memory; run seg-attach"):
+    with pytest.raises(SegError, match="is not an index of this training set: run seg-attach"):
         search_partition((*memory, fingerprint(*DataBin(local).pair("train"))), [])
     assert not list(other.glob("*.lucene"))  # an executor makes none
 

@@ -314,7 +314,7 @@ def test_memory_without_write_permission_is_read_but_not_written(public_folder: 
     for file in memory.path.iterdir():
         file.chmod(0o444)
     message = unprivileged(lambda: error(TranslationMemory, memory.path))
-    assert "may only be read, not written to" in message
+    assert "is read-only: get write permission" in message
     assert unprivileged(lambda: str(pairs(TranslationMemory(memory.path, read_only=True)))) == "[('the', 'le')]"
     public_folder.chmod(0o555)
     arguments = (public_folder / "new", SOURCE, TARGET, public_folder / "words")

@@ -249,5 +249,5 @@ def test_a_small_memory_needs_no_java_and_a_large_one_says_so(memory: Translatio
     assert command("search", memory.path, "the", **nowhere).returncode == 0
     done = command("rebuild", memory.path, **nowhere)
     assert done.returncode == 1
-    assert done.stderr == f"JAVA_HOME is {tmp_path}, but no Java runtime is there; correct it or unset it.\n"
+    assert done.stderr == f"JAVA_HOME is {tmp_path}, but no Java runtime is there: correct it or unset it.\n"
     assert not [path for path in memory.path.glob("index*") if path.is_dir()]

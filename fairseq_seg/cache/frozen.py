@@ -85,7 +85,7 @@ class FrozenMemory:
             folder,
             number_type,
             len(self.pairs),
-            spell_size(self.pairs.bytes),
+            spell_size(self.pairs.size),
             spell_size(limit),
         )
 

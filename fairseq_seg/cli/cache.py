@@ -57,9 +57,9 @@ def describe(folder: Path) -> str:
     facts = {
         "type": header.number_type,
         "pairs": f"{len(pairs):,}",
-        "bytes a pair": f"{pairs.bytes / len(pairs):,.0f}" if len(pairs) else "-",
+        "bytes a pair": f"{pairs.size / len(pairs):,.0f}" if len(pairs) else "-",
         "bytes a slot": f"{header.row_bytes:,}",
-        "total": spell_size(pairs.bytes),
+        "total": spell_size(pairs.size),
         "numbers a slot": "key {}, gate {}, value {}".format(*header.sizes),
         "model": header.model,
     }

@@ -166,14 +166,14 @@ def get_parser() -> argparse.ArgumentParser:
         default="drop",
         help="codes within TMX texts (bpt, ept, ph, it, ut): drop them or keep them as text",
     )
-    new.add_argument(
-        "--max-symbols", type=positive, default=1000, metavar="N", help="skip pairs with a longer side"
-    )
+    new.add_argument("--max-symbols", type=positive, default=1000, metavar="N", help="skip pairs with a longer side")
     add_conflict(new)
 
     new = subcommand("export", export, "write all pairs to a TMX or tab-separated file")
     new.add_argument("file", type=Path, metavar="FILE", help="file to write; tab-separated files hold the texts only")
-    new.add_argument("--format", choices=("tmx", "tsv"), help="format of the file, by default inferred from the extension")
+    new.add_argument(
+        "--format", choices=("tmx", "tsv"), help="format of the file, by default inferred from the extension"
+    )
 
     new = subcommand("add", add, "add a pair, or tab-separated pairs from standard input, and print their ids")
     new.add_argument("source", nargs="?", metavar="SOURCE", help="source text")

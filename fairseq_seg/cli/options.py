@@ -12,6 +12,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def add_data_bin(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add a data-bin and its translation direction."""
+    parser.add_argument("data", metavar="DATA-BIN", help=help)
+    parser.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
+    parser.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+
+
 class DefaultsFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows the default of an option that has one."""
 

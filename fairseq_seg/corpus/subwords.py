@@ -39,6 +39,11 @@ def has_subwords(lines: Iterable[str], kind: str) -> bool:
     return mark is not None and any(mark in line for line in lines)
 
 
+def one_blank(line: str) -> str:
+    """Turn every run of white space into one blank: white space inside a symbol would make fairseq split it."""
+    return " ".join(line.split())
+
+
 class Spelling:
     """The words that the symbols of a dictionary spell.
 
@@ -99,7 +104,7 @@ class SubwordModel:
 
     def cut(self, text: str) -> list[str]:
         """Cut text into symbols; white space of any kind and length counts as one blank."""
-        pieces = self._pieces.encode(" ".join(text.split()), out_type=str)
+        pieces = self._pieces.encode(one_blank(text), out_type=str)
         # Joined and split again, because an unknown character's piece may hold white space, where fairseq splits.
         return " ".join(pieces).split()
 

@@ -56,7 +56,7 @@ def attach(data: DataBin, splits: list[str], attaching: Attaching) -> None:
     check_dictionaries(data, home)
     present = [split for split in splits if split in data.splits()]
     if not present:
-        raise SegError(f"{data.folder} has none of the splits {','.join(splits)}; it has {', '.join(data.splits())}.")
+        raise SegError(f"{data.folder} has none of the splits {','.join(splits)}, only {', '.join(data.splits())}.")
     retriever = open_retriever(home, attaching.settings, attaching.exclude, attaching.shards)
     print(f"memory: {len(retriever.pairs.source):,} pairs of {home.folder}", flush=True)
     with ExitStack() as stack:
@@ -70,7 +70,7 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
     for lang in (data.source_lang, data.target_lang):
         if data.dictionary_path(lang).read_bytes() != home.dictionary_path(lang).read_bytes():
             raise SegError(
-                f"{home.folder} has another dictionary for {lang} than {data.folder}; binarize it with "
+                f"{home.folder} has another dictionary for {lang} than {data.folder}: binarize it with "
                 "--srcdict and --tgtdict of the latter."
             )
 

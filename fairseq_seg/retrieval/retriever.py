@@ -53,7 +53,7 @@ class Retriever:
         candidates: int = 100,
         exclusion: str = "pair",
     ):
-        """Give each sentence up to ``candidates`` pairs; `search` excludes by keys of the ``exclusion``, pair or source."""
+        """Give each sentence up to ``candidates`` pairs; ``exclusion`` is what `search` excludes, pair or source."""
         self.pairs = pairs
         self.engine = engine
         self.query_unit = query_unit

@@ -33,7 +33,9 @@ def open_copy(
     home = DataBin(folder.here(), *languages)
     retriever = open_retriever(home, settings, exclusion, may_build=False)
     if home.fingerprint(TRAIN) != fingerprint:
-        raise SegError(f"{home.folder} holds other pairs than the training set of this run: copy the data-bin there again.")
+        raise SegError(
+            f"{home.folder} holds other pairs than the training set of this run: copy the data-bin there again."
+        )
     return retriever
 
 

@@ -86,7 +86,7 @@ def import_files(
     """
     languages = memory.source_lang, memory.target_lang
 
-    def read(file: PairFile, label: str, total: int | None = None) -> Iterator[TranslationUnit | Skipped]:
+    def read(file: PairFile, label: str, total: int | None = None) -> Iterable[TranslationUnit | Skipped]:
         return tqdm(read_pairs(file, *languages, keep_tags), label, total, leave=False, unit=" pairs")
 
     found = [(file.files[0].name, file) for file in find_pair_files(files, format, *languages)]

@@ -186,8 +186,8 @@ class TranslationMemory:
     def entries(self) -> Iterator[Entry]:
         """Iterate over all entries by id.
 
-        It reads page by page and so sees what is written meanwhile, unless it runs within a `snapshot`. To miss nothing
-        without one, read `revision` first, and the `changes` since then afterwards.
+        It reads page by page and so sees what is written meanwhile, unless it runs within a `snapshot`. To miss
+        nothing without one, read `revision` first, and the `changes` since then afterwards.
         """
         query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
         last = 0
@@ -262,7 +262,7 @@ class TranslationMemory:
         """Add pairs in transactions of a few thousand, and count what became of them and why.
 
         Each transaction is kept when a later one fails or the process is killed. To resume, add the same pairs again:
-        the ones that are there are passed over quickly. A pair with a side of more than `max_symbols` symbols is skipped.
+        those already there take little time. A pair with a side of more than `max_symbols` symbols is skipped.
         """
         counts = ImportCounts()
         units = iter(units)
@@ -270,8 +270,11 @@ class TranslationMemory:
             # Cutting into symbols is the slow part: it is done before other writers are locked out.
             ready = []
             for pair in batch:
-                symbols = pair if isinstance(pair, Skipped) else self._symbols(pair, max_symbols)
-                if isinstance(pair, Skipped) or isinstance(symbols, Skipped):
+                if isinstance(pair, Skipped):
+                    counts.skipped[pair.reason] += 1
+                    continue
+                symbols = self._symbols(pair, max_symbols)
+                if isinstance(symbols, Skipped):
                     counts.skipped[symbols.reason] += 1
                     continue
                 ready.append((pair, symbols))

@@ -1,8 +1,12 @@
 """Translation memories of the generated corpus for the tests; no fairseq is needed to make one."""
 
+import multiprocessing
+import os
+from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_seg.store.store import Entry, TranslationMemory
+from fairseq_seg.store.entry import Entry
+from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import SOURCE, TARGET, make_corpus, write_text
 
 
@@ -20,3 +24,22 @@ def pairs(memory: TranslationMemory) -> list[tuple[str, str]]:
 def comparable(entry: Entry) -> tuple:
     """Return an entry in a form that == can compare, symbols included."""
     return entry._replace(source_symbols=entry.source_symbols.tolist(), target_symbols=entry.target_symbols.tolist())
+
+
+def unprivileged(function: Callable[[], str], meanwhile: Callable[[], object] = lambda: None) -> str:
+    """Run a function in a process without root's right to write anywhere, and return what it returns."""
+
+    def run(results) -> None:
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        results.put(function())
+
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    process = context.Process(target=run, args=(results,))
+    process.start()
+    meanwhile()
+    process.join(60)
+    assert process.exitcode == 0
+    return results.get()

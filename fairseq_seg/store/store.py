@@ -186,7 +186,7 @@ class TranslationMemory:
     def entries(self) -> Iterator[Entry]:
         """Iterate over all entries by id.
 
-        It reads page by page and so sees what is written meanwhile, unless it runs within a `snapshot`. To miss
+        Reads page by page, and so sees what is written meanwhile unless it runs within a `snapshot`. To miss
         nothing without one, read `revision` first, and the `changes` since then afterwards.
         """
         query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"

@@ -50,7 +50,7 @@ def get_parser() -> argparse.ArgumentParser:
         "--shards",
         type=positive,
         help="cut the index into this many shards, for a training set that is too large for one; what is found is the "
-        "same (without it, an existing index is used as it is)",
+        "same (without it, an existing index is used whatever its shards)",
     )
     parser.add_argument(
         "--spark",

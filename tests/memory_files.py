@@ -57,7 +57,7 @@ msgstr "été"
 
 
 def entities(levels: int, body: str) -> str:
-    """A document whose entity, expanded, would fill any machine."""
+    """Return a document whose entity, expanded, would fill any machine."""
     lines = [f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, levels)]
     return "\n".join(['<!DOCTYPE tmx [<!ENTITY e0 "ha">', *lines, "]>", f"<tmx><body><tu>{body}</tu></body></tmx>"])
 

@@ -22,13 +22,13 @@ SCRIPT = Path(attach.__file__)
 
 @pytest.fixture
 def fresh(data_bin, tmp_path):
-    """A data-bin of its own for a test."""
+    """Return a data-bin of its own for a test."""
     return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
 
 
 @pytest.fixture(scope="module")
 def attached(data_bin, tmp_path_factory):
-    """A data-bin after seg-attach with its default options."""
+    """Return a data-bin after seg-attach with its default options."""
     ignored = shutil.ignore_patterns("*.memory", "*.lucene")
     folder = shutil.copytree(data_bin, tmp_path_factory.mktemp("attached") / "data-bin", ignore=ignored)
     attach.main([str(folder), "-s", SOURCE, "-t", TARGET])

@@ -24,7 +24,7 @@ ROWS = [
 
 @pytest.fixture
 def path(tmp_path):
-    """A file that was written in two parts."""
+    """Return a file that was written in two parts."""
     rows = [(np.array(ids, int), np.array(scores, np.float32), np.array(marks, bool)) for ids, scores, marks in ROWS]
     parts = map(RankedPairs.from_rows, (rows[:1], rows[1:]))
     write_attached(tmp_path / "train.en-fr.memory", HEADER, parts)

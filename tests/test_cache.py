@@ -26,14 +26,14 @@ HEADER = Header("abc", ("en", "fr"), "fp16", (3, 1, 0), ROW)
 
 
 def holds(cache: PairCache, *numbers: int) -> list[int]:
-    """Which of the pairs the cache has; those that it has are as they were written."""
+    """Return which of the pairs the cache has, and check that their rows are as they were written."""
     found = dict(zip(numbers, cache.find([number.to_bytes(16) for number in numbers]), strict=True))
     assert all((rows == number).all() and len(rows) == 5 for number, rows in found.items() if rows is not None)
     return [number for number, rows in found.items() if rows is not None]
 
 
 def segment_size(pairs: int) -> int:
-    """The size of a segment of so many pairs of five rows."""
+    """Return the size of a segment of this many pairs of five rows."""
     return pairs * (5 * ROW + ENTRY.itemsize)
 
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(folder: Path) -> Path:
-    """A cache of the pairs 1 to 4."""
+    """Return a cache of the pairs 1 to 4."""
     PairCache(folder, ROW, 2**20).append(make_pairs(1, 2, 3, 4))
     return folder
 

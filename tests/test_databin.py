@@ -25,7 +25,7 @@ def folder(data_bin: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list:
-    """What is fingerprinted during a test."""
+    """Record what is fingerprinted during a test."""
     made = []
 
     def counted(*sides):

@@ -17,7 +17,7 @@ from tests.memory_files import BROKEN, PO, TMX
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """An empty memory."""
+    """Return an empty memory."""
     create_memory(tmp_path).close()
     return tmp_path / "memory"
 

@@ -31,7 +31,7 @@ NAME = f"{SOURCE}-{TARGET}"
 
 @pytest.fixture(scope="module", params=["mmap", "cached", "lazy", "raw"])
 def folder(request, data_bin, tmp_path_factory) -> Path:
-    """The corpus in each format of fairseq, with an empty line and a word that is not in the dictionary."""
+    """Return the corpus in each format of fairseq, with an empty line and a word that is not in the dictionary."""
     text = shutil.copytree(data_bin.with_name("text"), tmp_path_factory.mktemp(request.param) / "text")
     for side in (SOURCE, TARGET):
         with open(text / f"valid.{side}", "a", encoding="utf-8") as file:

@@ -45,7 +45,7 @@ def cluster(quiet_spark, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def local(data_bin, tmp_path_factory):
-    """A data-bin after seg-attach without Spark."""
+    """Return a data-bin after seg-attach without Spark."""
     folder = copy_data(data_bin, tmp_path_factory.mktemp("local"), "*.lucene")
     attach.main([str(folder)])
     return folder
@@ -53,7 +53,7 @@ def local(data_bin, tmp_path_factory):
 
 @pytest.fixture
 def fresh(local, tmp_path, monkeypatch):
-    """The same data-bin and index without the attached files, and chunks small enough to be handed out."""
+    """Return the same data-bin and index without the attached files, and chunks small enough to be handed out."""
     monkeypatch.setattr(attaching, "CHUNK", 20)
     return copy_data(local, tmp_path)
 
@@ -96,7 +96,7 @@ def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
 
 @pytest.fixture
 def ctrl_c():
-    """What a terminal's Ctrl-C does: it is ignored in what a script started with &."""
+    """Do what a terminal's Ctrl-C does, which is ignored in what a script started with &."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -152,8 +152,7 @@ def test_an_executor_without_the_packages_is_said_in_a_sentence():
     """Without its packages (-S) an executor's Python can still read this package and answer."""
     code = (
         f"import pickle, sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from fairseq_seg.retrieval import attach as attaching
-from fairseq_seg.retrieval.spark import on_executor\n"
+        "from fairseq_seg.retrieval.spark import on_executor\n"
         f"print(pickle.loads(on_executor({pickle.dumps((search_partition, ()))!r}))[0])"
     )
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)

@@ -88,7 +88,7 @@ def test_subword_symbols_are_those_of_fairseq(tmp_path: Path):
 
 
 def create_words(folder: Path) -> Path:
-    """A data-bin's dictionaries of whole words."""
+    """Return a data-bin's dictionaries of whole words."""
     write_text(make_corpus(groups=6, held_out=2), folder / "words")
     return folder / "words"
 
@@ -279,7 +279,7 @@ def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path)
 
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
-    """A folder that other users may read; those of pytest are closed to them."""
+    """Return a folder that other users may read, unlike the ones of pytest."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder

@@ -173,7 +173,7 @@ while True:
 
 @pytest.fixture
 def rebuilding(memory: TranslationMemory) -> Iterator[subprocess.Popen]:
-    """A process that rebuilds the index of the memory again and again."""
+    """Return a process that rebuilds the index of the memory again and again."""
     process = start_rebuilding(memory)
     try:
         yield process

@@ -21,7 +21,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def prefix(text: Path) -> Path:
-    """A model over both languages with 150 symbols."""
+    """Return a model over both languages with 150 symbols."""
     main(f"train --input {text}/train.en {text}/train.fr --model {text}/bpe/joint --vocab-size 150".split())
     return text / "bpe" / "joint"
 

@@ -103,7 +103,7 @@ class Segment:
         return self._mapped[place.first : end]
 
     def append(self, pairs: Sequence[tuple[bytes, np.ndarray]]) -> None:
-        """Write the rows of pairs behind those that have an entry, then the entries."""
+        """Write the rows of pairs behind the rows that have an entry, then the entries."""
         lengths = [len(rows) for _, rows in pairs]
         index = np.zeros(len(pairs), ENTRY)
         index["address"] = np.frombuffer(b"".join(address for address, _ in pairs), ENTRY["address"])

@@ -106,7 +106,7 @@ class AttachedPairs:
         ):
             if made_from != given:
                 raise AttachedError(
-                    f"The attached pairs were made from other data than {name} (fingerprint {made_from}, "
+                    f"The attached file was made from other data than {name} (fingerprint {made_from}, "
                     f"here {given}): run seg-attach again."
                 )
 

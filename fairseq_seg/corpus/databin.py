@@ -70,7 +70,7 @@ class DataBin:
         return self.folder / f"{part}.{self.pair_name}.{lang}"
 
     def sides(self, split: str) -> tuple[Sequences, Sequences | None]:
-        """Return both sides of a split, read once per process; the target is None where its files are missing."""
+        """Return both sides of a split, read once per process; the target is None if its files are missing."""
         return self._split(split)[0]
 
     def pair(self, split: str) -> tuple[Sequences, Sequences]:
@@ -110,7 +110,7 @@ class DataBin:
         return attached_path(self.folder, split, self.source_lang, self.target_lang)
 
     def table(self, place: str = "") -> PairTable:
-        """Return the training set as a table of pairs; `place` names its folder where that is not obvious."""
+        """Return the training set as a table of pairs; `place` names its folder if that is not obvious."""
         return PairTable(*self.pair(TRAIN), self.spellings, place)
 
     # Dictionaries

@@ -80,7 +80,10 @@ class Sequences:
         if magic == MMAP_MAGIC:
             starts = starts // dtype.itemsize
         data = Path(f"{prefix}.bin")
-        if min(len(starts), len(lengths)) != count or data.stat().st_size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize:
+        if (
+            min(len(starts), len(lengths)) != count
+            or data.stat().st_size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize
+        ):
             raise ValueError(f"{prefix}.bin or .idx is cut off")
         # An empty file cannot be mapped.
         flat = np.memmap(data, dtype=dtype, mode="r") if data.stat().st_size else np.zeros(0, dtype=dtype)

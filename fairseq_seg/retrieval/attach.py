@@ -160,7 +160,7 @@ def attach_split(data: DataBin, split: str, home: DataBin, search: ChunkSearch, 
 def retrieve(
     split: str, source: Sequences, exclude: np.ndarray | None, search: ChunkSearch, partial: Path, header: dict
 ) -> Iterator[RankedPairs]:
-    """Yield the pairs of all examples in order, chunk by chunk, from finished chunks where there are any.
+    """Yield the pairs of all examples in order, chunk by chunk; finished chunks are not searched again.
 
     A chunk is a file in the folder ``partial``, written whole; chunks of other settings or data are thrown away.
     """
@@ -191,7 +191,7 @@ def retrieve(
 
 
 def trim(found: RankedPairs, best: Selection) -> RankedPairs:
-    """Keep the best pairs of each example, and those that Alg. 1 picks."""
+    """Keep the best pairs of each example, and the ones that Alg. 1 picks."""
     wanted = found.covering.astype(bool) | (found.ranks < best.k)
     return found.keep(wanted & (found.scores >= np.float32(best.min_score)))
 

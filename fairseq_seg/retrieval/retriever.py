@@ -42,7 +42,7 @@ class DistinctPairs:
 
 
 class Retriever:
-    """Finds the pairs of a memory whose source is most like a sentence (the paper's retrieval stage)."""
+    """Finds the pairs whose source is most like a sentence (the paper's retrieval stage)."""
 
     def __init__(
         self,

@@ -113,7 +113,7 @@ def connect(master: str) -> Iterator[Cluster]:
             reason = reason_of(error)
             if "stopped SparkContext" in reason:
                 reason = f"{master} does not answer as a master does, or none of its workers can start an executor"
-            raise SegError(f"Spark has given up: {reason}; see the logs of its master and workers.") from None
+            raise SegError(f"Spark has given up: {reason}. See the logs of its master and workers.") from None
         finally:
             context.stop()
 
@@ -212,7 +212,9 @@ def on_executor(work: bytes) -> bytes:
     except SegError as error:
         sentence = str(error)
     except ImportError as error:
-        sentence = f"Python at {sys.executable} lacks a package ({error}): install it, or set PYSPARK_PYTHON to another."
+        sentence = (
+            f"Python at {sys.executable} lacks a package ({error}): install it, or set PYSPARK_PYTHON to another."
+        )
     return pickle.dumps((f"On the executor {socket.gethostname()}: {sentence}", None))
 
 

@@ -23,7 +23,7 @@ def band_of(lengths: np.ndarray | float) -> np.ndarray:
 
 
 class Statistics:
-    """Counts over some texts. Those of the shards of an index add up to those of the whole.
+    """Counts over some texts; the counts of an index's shards add up to the counts of the whole.
 
     ``texts`` is their number. For each of the B bands ``filled`` (B,) counts the texts with any symbol and ``symbols``
     (B,) the symbols in them; ``found_in`` (V, B) counts the texts that hold a symbol, whose row is in ``rows``.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Protocol
 
 import numpy as np
 
@@ -17,45 +16,23 @@ from fairseq_seg.retrieval.fuzzy import as_characters
 NOWHERE = 0x10FFFF
 
 
-class Unit(Protocol):
-    """How the search engine and the fuzzy score see a sentence of symbols."""
-
-    name: str
-
-    def text(self, symbols: np.ndarray) -> str:
-        """Return a sentence as the search engine sees it; unknown symbols are left out because they say nothing."""
-        ...
-
-    def characters(self, symbols: np.ndarray) -> str:
-        """Return a source as Eq. 3 and Alg. 1 see it, one character per symbol or word."""
-        ...
-
-    def characters_of_all(self, sentences: Sequences) -> list[str]:
-        """Return the `characters` of many sources at once."""
-        ...
-
-    def query_characters(self, symbols: np.ndarray) -> str:
-        """Return a query as Eq. 3 and Alg. 1 compare it with sources whose `characters` have been asked for before."""
-        ...
-
-
 class SymbolUnit:
     """Model symbols."""
 
     name = "symbol"
 
     def text(self, symbols: np.ndarray) -> str:
-        """Return the ids of the known symbols, separated by blanks."""
+        """Return a sentence as the search engine sees it, without unknown symbols, which say nothing."""
         return " ".join(map(str, symbols[symbols != UNKNOWN].tolist()))
 
     def characters(self, symbols: np.ndarray) -> str:
-        """Return one character per symbol."""
+        """Return a source as Eq. 3 and Alg. 1 see it, one character per symbol."""
         return as_characters(symbols)
 
     query_characters = characters
 
     def characters_of_all(self, sentences: Sequences) -> list[str]:
-        """Return one character per symbol, for many sentences at once."""
+        """Return the `characters` of many sources at once."""
         found: list[str] = []
         for rows in blocks(len(sentences)):
             characters = as_characters(sentences.symbols(rows))
@@ -94,16 +71,19 @@ class WordUnit:
         return " ".join("_".join(map(str, word)) for word in self._words(symbols) if word != (UNKNOWN,))
 
     def characters(self, symbols: np.ndarray) -> str:
-        """Return one character per word, and remember it."""
+        """Return a source as Eq. 3 and Alg. 1 see it, one character per word, and remember its words."""
         return as_characters([self._code(word) for word in self._words(symbols)])
 
     def query_characters(self, symbols: np.ndarray) -> str:
-        """Return one character per word, the same one for all words that no source has had so far."""
+        """Return a query, to be compared with sources whose `characters` have been asked for before."""
         return as_characters([self._codes.get(word, NOWHERE) for word in self._words(symbols)])
 
     def characters_of_all(self, sentences: Sequences) -> list[str]:
-        """Return one character per word, for many sentences."""
+        """Return the `characters` of many sources."""
         return [self.characters(symbols) for symbols in sentences]
+
+
+Unit = SymbolUnit | WordUnit
 
 
 def make_unit(name: str, spelling: Spelling) -> Unit:

@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class TranslationUnit(NamedTuple):
-    """A pair on its way into a memory; dates are ISO, UTC, in whole seconds, and now where they are not given."""
+    """A pair on its way into a memory; dates are ISO, UTC, in whole seconds, by default now."""
 
     source: str
     target: str

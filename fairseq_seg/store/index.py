@@ -47,7 +47,7 @@ class ScoredEntry(NamedTuple):
 
 
 class MemorySearch:
-    """Finds the entries of a memory whose source is most like a sentence, as the memory is at that moment."""
+    """Finds the entries of a memory whose source is most like a sentence, in its state at that moment."""
 
     def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Unit = UNIT):
         """Open a memory for reading, and build its index if that is missing or far behind.

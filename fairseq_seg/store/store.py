@@ -186,7 +186,7 @@ class TranslationMemory:
     def entries(self) -> Iterator[Entry]:
         """Iterate over all entries by id.
 
-        Reads page by page, and so sees what is written meanwhile unless it runs within a `snapshot`. To miss
+        Reads page by page, and so sees what is written meanwhile unless within a `snapshot`. To miss
         nothing without one, read `revision` first, and the `changes` since then afterwards.
         """
         query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
@@ -247,7 +247,7 @@ class TranslationMemory:
         """Add a pair and return its id; a pair that is there already keeps its id.
 
         `conflict` says what happens to a source that has another target already: "keep" both; "overwrite", so that the
-        new target is the only one; or "skip" the new pair (the id is that of the pair that stays).
+        new target is the only one; or "skip" the new pair (and get the id of the pair that stays).
         """
         pair = TranslationUnit(source, target, origin, unit, attributes)
         symbols = self._symbols(pair, MAX_SYMBOLS)

@@ -10,6 +10,7 @@ if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fairseq_seg.cli.options import add_data_bin
+from fairseq_seg.corpus.settings import SUBWORD_KINDS
 from fairseq_seg.errors import SegError, command
 
 
@@ -23,7 +24,7 @@ def get_parser() -> argparse.ArgumentParser:
     add_data_bin(parser, "a data-bin after seg-attach")
     parser.add_argument(
         "--subword",
-        choices=("sentencepiece", "@@", "none"),
+        choices=SUBWORD_KINDS,
         help="how the target text was cut into symbols; by default inferred from the dictionary",
     )
     parser.add_argument("--copies", metavar="FOLDER", help="also write the TM translations, FOLDER/SPLIT.TARGET")

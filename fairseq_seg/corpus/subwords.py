@@ -13,7 +13,6 @@ import numpy as np
 from fairseq_seg.corpus.dictionary import EOS, SPECIAL, UNKNOWN
 from fairseq_seg.errors import SegError
 
-KINDS = ("sentencepiece", "@@", "none")
 WORD_START = "\u2581"  # ▁, sentencepiece's visible space, at the head of every piece that starts a word
 CONTINUED = "@@"
 
@@ -49,7 +48,7 @@ class Spelling:
 
     Args:
         symbols: all symbols in the order of their ids, the special ones first (a fairseq Dictionary's `symbols`).
-        kind: one of `KINDS`; detected from the symbols by default.
+        kind: one of `SUBWORD_KINDS`; detected from the symbols by default.
     """
 
     def __init__(self, symbols: Sequence[str], kind: str | None = None):

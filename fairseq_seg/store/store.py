@@ -196,7 +196,7 @@ class TranslationMemory:
             last = rows[-1][0]
 
     def changes(self, since: int) -> Changes:
-        """Return what changed after the revision `since`; an entry added and deleted since then is only a deleted id."""
+        """Return what changed after the revision `since`; what was added and deleted since is only a deleted id."""
         # By revision: asked for the order of ids, SQLite would walk through all entries.
         condition = "WHERE revision > ? ORDER BY revision, id"
         with self.snapshot():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-
 # How text can be cut into symbols: see `fairseq_seg.corpus.subwords`.
 SUBWORD_KINDS = ("sentencepiece", "@@", "none")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -76,6 +77,21 @@ def read_text_file(path: str | Path, name: str | None = None) -> list[str]:
             return list(read_lines(stream, name))
     except OSError as error:
         raise SegError(f"{name} cannot be read: {error.strerror}.") from None
+
+
+def convert_lines(function: Callable[[str], str], source: Path | None, destination: Path | None) -> None:
+    """Apply a function to every line of a file, or of standard input, one line out for each line in."""
+    from tqdm import tqdm
+
+    with source.open("rb") if source else sys.stdin.buffer as stream:
+        lines = (function(line).encode() + b"\n" for line in read_lines(stream, str(source or "standard input")))
+        if destination:
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            with write_whole(destination) as output:
+                output.writelines(tqdm(lines, destination.name, unit=" lines"))
+        else:
+            sys.stdout.buffer.writelines(lines)
+            sys.stdout.flush()
 
 
 def file_fingerprint(path: Path) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_seg.corpus.attached import AttachedPairs, fingerprint
+from fairseq_seg.corpus.attached import AttachedPairs
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.errors import SegError
+from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.retrieval import attach as attaching
 from fairseq_seg.retrieval.retriever import Retriever
 from preprocess import attach
 from tests.corpus import SOURCE, SPLITS, TARGET, binarize
@@ -21,13 +22,13 @@ SCRIPT = Path(attach.__file__)
 
 @pytest.fixture
 def fresh(data_bin, tmp_path):
-    """A data-bin of its own for a test."""
+    """Return a data-bin of its own for a test."""
     return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
 
 
 @pytest.fixture(scope="module")
 def attached(data_bin, tmp_path_factory):
-    """A data-bin after seg-attach with its default options."""
+    """Return a data-bin after seg-attach with its default options."""
     ignored = shutil.ignore_patterns("*.memory", "*.lucene")
     folder = shutil.copytree(data_bin, tmp_path_factory.mktemp("attached") / "data-bin", ignore=ignored)
     attach.main([str(folder), "-s", SOURCE, "-t", TARGET])
@@ -39,7 +40,7 @@ def load(folder, split="train", name=f"{SOURCE}-{TARGET}.memory"):
 
 
 def make_data_bin(folder, lines, impl="mmap"):
-    """Binarizes (source, target) lines as train, with their first two as valid and no line at all as test."""
+    """Binarize (source, target) lines as train, with their first two as valid and no line at all as test."""
     text = folder / "text"
     text.mkdir(parents=True)
     for side, language in enumerate((SOURCE, TARGET)):
@@ -54,13 +55,11 @@ def make_data_bin(folder, lines, impl="mmap"):
 
 def test_every_example_gets_its_row(attached, corpus):
     data = DataBin(attached)
-    memory = data.pair("train")
     for split, pairs in corpus.splits():
         stored = load(attached, split)
         assert len(stored) == len(pairs)
-        stored.check(fingerprint(*data.pair(split)), fingerprint(*memory))
-        for row, pair in enumerate(pairs):
-            ids, scores = stored.select(row, 16)
+        stored.check(data.fingerprint(split), data.fingerprint("train"))
+        for pair, (ids, scores, _) in zip(pairs, stored.select(Selection(16)), strict=True):
             assert len(ids) == 16
             assert all(corpus.train[i] != pair for i in ids)
             # One word of eight or so differs within a group; every pair has such a neighbour.
@@ -74,16 +73,17 @@ def test_every_example_gets_its_row(attached, corpus):
 
 def test_best_pairs_are_those_of_the_same_group(attached, corpus):
     stored = load(attached, "test")
-    hits = [corpus.train[stored.select(row, 1)[0][0]].group == pair.group for row, pair in enumerate(corpus.test)]
+    best = stored.select(Selection(1))
+    hits = [corpus.train[ids[0]].group == pair.group for pair, (ids, _, _) in zip(corpus.test, best, strict=True)]
     assert np.mean(hits) > 0.9
 
 
 def test_adaptive_pairs_are_stored_beyond_the_kept(fresh):
     attach.main([str(fresh), "--keep", "1"])
     stored = load(fresh, "valid")
-    assert max(len(ids) for ids, _, _ in stored) > 1
-    assert all(marks[1:].all() for _, _, marks in stored)
-    assert len(stored.select(0, 1)[0]) == 1
+    assert max(len(ids) for ids, _, _ in stored.ranked) > 1
+    assert all(marks[1:].all() for _, _, marks in stored.ranked)
+    assert stored.select(Selection(1)).counts[0] == 1
 
 
 def test_options_change_the_signature_and_the_rows(fresh, capsys):
@@ -93,8 +93,8 @@ def test_options_change_the_signature_and_the_rows(fresh, capsys):
     attach.main([str(fresh), "--splits", "valid", "--min-score", "0.8", "--k1", "0.9", "--query-unit", "word"])
     after = load(fresh, "valid")
     assert "k1:0.9" in after.signature and "unit:word/symbol" in after.signature and "min:0.8" in after.signature
-    assert min(scores.min(initial=1) for _, scores, _ in after) >= np.float32(0.8)
-    assert min(scores.min(initial=1) for _, scores, _ in before) < 0.8
+    assert min(scores.min(initial=1) for _, scores, _ in after.ranked) >= np.float32(0.8)
+    assert min(scores.min(initial=1) for _, scores, _ in before.ranked) < 0.8
     assert "valid: 40 sentences" in capsys.readouterr().out
 
 
@@ -102,12 +102,12 @@ def test_the_other_direction_of_the_same_data(fresh):
     attach.main([str(fresh), "-s", TARGET, "-t", SOURCE, "--splits", "test"])
     stored = load(fresh, "test", f"{SOURCE}-{TARGET}.reversed.memory")
     data = DataBin(fresh, TARGET, SOURCE)
-    stored.check(fingerprint(*data.pair("test")), fingerprint(*data.pair("train")))
+    stored.check(data.fingerprint("test"), data.fingerprint("train"))
 
 
 def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeypatch, capsys):
-    monkeypatch.setattr(attach, "CHUNK", 50)
-    whole_search = Retriever.search_and_cover
+    monkeypatch.setattr(attaching, "CHUNK", 50)
+    whole_search = Retriever.search
     searched = []
 
     def stopped_search(self, queries, exclude=None):
@@ -116,8 +116,8 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
         searched.append(len(queries))
         return whole_search(self, queries, exclude)
 
-    monkeypatch.setattr(Retriever, "search_and_cover", stopped_search)
-    with pytest.raises(SystemExit, match="the same command goes on from here"):
+    monkeypatch.setattr(Retriever, "search", stopped_search)
+    with pytest.raises(SystemExit, match="rerun the command to resume"):
         attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 
@@ -125,7 +125,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
         searched.append(len(queries))
         return whole_search(self, queries, exclude)
 
-    monkeypatch.setattr(Retriever, "search_and_cover", counted_search)
+    monkeypatch.setattr(Retriever, "search", counted_search)
     attach.main([str(fresh), "--processes", "1"])
     splits = {split: len(load(fresh, split)) for split in SPLITS}
     assert sum(searched) == sum(splits.values())  # no sentence was searched twice
@@ -138,8 +138,8 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
 
 
 def test_several_processes_give_the_same_bytes(fresh, attached, monkeypatch):
-    monkeypatch.setattr(attach, "CHUNK", 50)
-    monkeypatch.setattr(attach, "SMALL", 1)
+    monkeypatch.setattr(attaching, "CHUNK", 50)
+    monkeypatch.setattr(attaching, "SMALL", 1)
     attach.main([str(fresh), "--processes", "2"])
     for split in SPLITS:
         name = f"{split}.{SOURCE}-{TARGET}.memory"
@@ -147,8 +147,8 @@ def test_several_processes_give_the_same_bytes(fresh, attached, monkeypatch):
 
 
 def test_chunks_of_other_settings_are_not_taken_over(fresh, monkeypatch):
-    monkeypatch.setattr(attach, "CHUNK", 10)
-    whole_search = Retriever.search_and_cover
+    monkeypatch.setattr(attaching, "CHUNK", 10)
+    whole_search = Retriever.search
     searched = []
 
     def stopped_search(self, queries, exclude=None):
@@ -158,11 +158,11 @@ def test_chunks_of_other_settings_are_not_taken_over(fresh, monkeypatch):
         return whole_search(self, queries, exclude)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Retriever, "search_and_cover", stopped_search)
+        patch.setattr(Retriever, "search", stopped_search)
         with pytest.raises(SystemExit):
             attach.main([str(fresh), "--splits", "valid"])
     attach.main([str(fresh), "--splits", "valid", "--min-score", "0.99"])
-    assert all((scores >= np.float32(0.99)).all() for _, scores, _ in load(fresh, "valid"))
+    assert all((scores >= np.float32(0.99)).all() for _, scores, _ in load(fresh, "valid").ranked)
 
 
 def test_copies_are_excluded_in_training_only(tmp_path, capsys):
@@ -170,11 +170,11 @@ def test_copies_are_excluded_in_training_only(tmp_path, capsys):
     folder = make_data_bin(tmp_path, lines)
     attach.main([str(folder)])
     train, valid = load(folder), load(folder, "valid")
-    assert [train.row(row)[0].tolist() for row in range(4)] == [[2, 3], [2, 3], [0, 3], [0, 2]]
-    assert [valid.row(row)[0].tolist() for row in range(2)] == [[0, 2, 3], [0, 2, 3]]
+    assert [ids.tolist() for ids, _, _ in train.ranked] == [[2, 3], [2, 3], [0, 3], [0, 2]]
+    assert [ids.tolist() for ids, _, _ in valid.ranked] == [[0, 2, 3], [0, 2, 3]]
     assert "the same pair excluded for 4 sentences; 1 of them repeat another" in capsys.readouterr().out
     attach.main([str(folder), "--exclude", "source"])
-    assert [load(folder).row(row)[0].tolist() for row in range(4)] == [[3], [3], [3], [0, 2]]
+    assert [ids.tolist() for ids, _, _ in load(folder).ranked] == [[3], [3], [3], [0, 2]]
 
 
 def test_another_memory(fresh, tmp_path, corpus):
@@ -187,12 +187,10 @@ def test_another_memory(fresh, tmp_path, corpus):
     attach.main([str(fresh), "--splits", "test,train", "--memory-data", str(other)])
     stored = load(fresh, "test")
     assert stored.memory_data == os.path.join("..", "others", "memory")
-    assert [stored.select(row, 1)[0].tolist() for row in range(len(corpus.test))] == [
-        [n] for n in range(len(corpus.test))
-    ]
-    assert stored.memory_fingerprint == fingerprint(*DataBin(fresh).pair("test"))
+    assert stored.select(Selection(1)).ids.tolist() == list(range(len(corpus.test)))
+    assert stored.memory_fingerprint == DataBin(fresh).fingerprint("test")
     (other / f"dict.{TARGET}.txt").write_text("other 1\n")
-    with pytest.raises(SegError, match=f"has another dictionary for {TARGET}"):
+    with pytest.raises(SystemExit, match=f"has another dictionary for {TARGET}"):
         attach.main([str(fresh), "--memory-data", str(other)])
 
 
@@ -207,7 +205,7 @@ def test_odd_sentences_get_a_row_each(tmp_path, capsys):
     folder = make_data_bin(tmp_path, [(line, "x") for line in odd])
     attach.main([str(folder)])
     assert len(load(folder)) == 5 and len(load(folder, "valid")) == 2 and len(load(folder, "test")) == 0
-    assert [len(ids) for ids, _, _ in load(folder, "valid")] == [0, 0]
+    assert load(folder, "valid").ranked.counts.tolist() == [0, 0]
     output = capsys.readouterr().out
     assert "train: 5 sentences" in output and "test: 0 sentences" in output
     assert "2 sentences without any pair, 1 empty sentences" in output
@@ -216,8 +214,8 @@ def test_odd_sentences_get_a_row_each(tmp_path, capsys):
 def test_a_training_set_of_one_pair(tmp_path):
     folder = make_data_bin(tmp_path, [("a b", "x")])
     attach.main([str(folder)])
-    assert load(folder).row(0)[0].tolist() == []
-    assert load(folder, "valid").row(0)[0].tolist() == [0]
+    assert load(folder).ranked[0][0].tolist() == []
+    assert load(folder, "valid").ranked[0][0].tolist() == [0]
 
 
 def test_raw_text_and_shards(tmp_path):
@@ -252,22 +250,22 @@ def test_a_changed_data_bin_is_attached_anew(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{}/nothing"], "is not a folder; give the --destdir of fairseq-preprocess"),
-        (["{}:{}"], "names several data-bins; run the command on each"),
-        (["{}/.."], "holds no binarized split; run fairseq-preprocess"),
-        (["{}", "-s", "de"], "holds en-fr, not de-fr; correct -s and -t"),
-        (["{}", "--splits", "dev"], "has none of the splits dev; it has train, valid, test"),
+        (["{}/nothing"], "is not a folder: give the --destdir of fairseq-preprocess"),
+        (["{}:{}"], "names several data-bins: run the command on each"),
+        (["{}/.."], "holds no binarized split: run fairseq-preprocess"),
+        (["{}", "-s", "de"], "holds en-fr, not de-fr: correct -s and -t"),
+        (["{}", "--splits", "dev"], "has none of the splits dev, only train, valid, test"),
     ],
 )
 def test_wrong_folders_are_said_in_a_sentence(fresh, arguments, message):
-    with pytest.raises(SegError, match=message):
+    with pytest.raises(SystemExit, match=message):
         attach.main([argument.replace("{}", str(fresh)) for argument in arguments])
 
 
 def test_cut_off_data_is_said_in_a_sentence(fresh):
     path = fresh / f"train.{SOURCE}-{TARGET}.{TARGET}.bin"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(SegError, match="is cut off; run fairseq-preprocess again"):
+    with pytest.raises(SystemExit, match="is cut off: run fairseq-preprocess again"):
         attach.main([str(fresh)])
     assert not list(fresh.glob("*.memory")) and not list(fresh.glob("*.lucene"))
 
@@ -275,7 +273,7 @@ def test_cut_off_data_is_said_in_a_sentence(fresh):
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(fresh):
     """A file where the index has to go: unlike missing rights, this stops root too."""
     (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.lucene.part").touch()
-    with pytest.raises(SystemExit, match=r"seg-attach: .*lucene.part cannot be written or read: File exists\."):
+    with pytest.raises(SystemExit, match=r"seg-attach: .*lucene.part cannot be read or written: File exists\."):
         attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fairseq_seg.corpus.attached import AttachedError, AttachedPairs, attached_path, fingerprint, write_attached
-from fairseq_seg.corpus.sequences import Sequences
-from tests.corpus import SOURCE, TARGET, binarize
+from fairseq_seg.corpus.attached import AttachedError, AttachedPairs, attached_path, write_attached
+from fairseq_seg.corpus.pairs import RankedPairs
+from fairseq_seg.corpus.selection import Selection
 
 HEADER = {
     "signature": "engine:none",
@@ -24,8 +24,10 @@ ROWS = [
 
 @pytest.fixture
 def path(tmp_path):
+    """Return a file that was written in two parts."""
     rows = [(np.array(ids, int), np.array(scores, np.float32), np.array(marks, bool)) for ids, scores, marks in ROWS]
-    write_attached(tmp_path / "train.en-fr.memory", HEADER, rows)
+    parts = map(RankedPairs.from_rows, (rows[:1], rows[1:]))
+    write_attached(tmp_path / "train.en-fr.memory", HEADER, parts)
     return tmp_path / "train.en-fr.memory"
 
 
@@ -33,11 +35,11 @@ def test_round_trip(path):
     attached = AttachedPairs.load(path)
     assert len(attached) == 3
     assert (attached.signature, attached.kept, attached.memory_data) == ("engine:none", 3, None)
-    for index, (ids, scores, marks) in enumerate(ROWS):
-        stored = attached.row(index)
+    for (ids, scores, marks), stored in zip(ROWS, attached.ranked, strict=True):
         assert stored[0].tolist() == ids
         np.testing.assert_array_equal(stored[1], np.array(scores, np.float32))
         assert stored[2].tolist() == marks
+    assert isinstance(attached.ranked.ids, np.memmap)
     assert [path.name for path in path.parent.iterdir()] == ["train.en-fr.memory"]
 
 
@@ -45,30 +47,66 @@ def test_no_example_at_all(tmp_path):
     write_attached(tmp_path / "test.en-fr.memory", HEADER, [])
     attached = AttachedPairs.load(tmp_path / "test.en-fr.memory")
     assert len(attached) == 0
-    assert attached.select_all(2)[0].tolist() == [0]
+    assert attached.select(Selection(2)).starts.tolist() == [0]
 
 
-@pytest.mark.parametrize("arguments", [(0,), (1,), (3,), (2, "topk", 0.5), (0, "adaptive"), (0, "adaptive", 0.2)])
-def test_selection_of_all_is_that_of_each(path, arguments):
+@pytest.mark.parametrize(
+    ("selection", "ids"),
+    [
+        (Selection(0), [[], [], []]),
+        (Selection(1), [[7], [], [1]]),
+        (Selection(2), [[7, 2], [], [1]]),
+        (Selection(3), [[7, 2, 9], [], [1]]),
+        (Selection(3, "topk", 0.6), [[7], [], []]),
+        (Selection(2, "topk", 0.5), [[7, 2], [], []]),
+        (Selection(1, "adaptive"), [[7, 9, 4], [], [1]]),
+        (Selection(0, "adaptive", 0.2), [[7, 9], [], [1]]),
+    ],
+)
+def test_selection(path, selection, ids):
+    selected = AttachedPairs.load(path).select(selection)
+    assert [found.tolist() for found, _, _ in selected] == ids
+
+
+def test_more_pairs_than_were_kept_are_refused(path):
     attached = AttachedPairs.load(path)
-    starts, ids = attached.select_all(*arguments)
-    each = [attached.select(index, *arguments)[0].tolist() for index in range(3)]
-    assert [ids[start:stop].tolist() for start, stop in zip(starts, starts[1:], strict=False)] == each
+    sentence = "4 pairs are asked for but 3 were kept: run seg-attach again with --keep 4"
+    with pytest.raises(AttachedError, match=sentence):
+        attached.select(Selection(4))
+    assert len(attached.select(Selection(4, "adaptive"))) == 3  # which does not count them
 
 
-def test_selection(path):
-    attached = AttachedPairs.load(path)
-    assert attached.select(0, 2)[0].tolist() == [7, 2]
-    assert attached.select(0, 1, "adaptive")[0].tolist() == [7, 9, 4]
-    assert attached.select(0, 3, min_score=0.6)[0].tolist() == [7]
-    with pytest.raises(
-        AttachedError, match="4 pairs are asked for but 3 were kept; run seg-attach again with --keep 4"
-    ):
-        attached.select(0, 4)
+def test_the_fingerprint_is_of_the_pairs_and_of_what_they_are(path, tmp_path):
+    fingerprint = AttachedPairs.load(path).fingerprint
+    ranked = AttachedPairs.load(path).ranked
+    variants = [
+        (HEADER | {"kept": 9, "signature": "another"}, ranked),
+        (HEADER | {"memory_fingerprint": "cc"}, ranked),
+        (HEADER, ranked.select(Selection(2))),
+        (HEADER, RankedPairs(ranked.starts, ranked.ids[::-1], ranked.scores, ranked.covering)),
+        (HEADER, RankedPairs(ranked.starts, ranked.ids, ranked.scores, 1 - ranked.covering)),
+    ]
+    found = []
+    for number, (header, pairs) in enumerate(variants):
+        write_attached(tmp_path / str(number), header, [pairs])
+        found.append(AttachedPairs.load(tmp_path / str(number)).fingerprint)
+    assert found[0] == fingerprint and len({fingerprint, *found}) == 5
+
+
+def test_a_stopped_write_leaves_what_was_there(path):
+    before = path.read_bytes()
+
+    def stopped():
+        yield AttachedPairs.load(path).ranked
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_attached(path, HEADER, stopped())
+    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
 
 
 def test_bad_files_are_refused_in_a_sentence(path):
-    with pytest.raises(AttachedError, match="does not exist; run seg-attach"):
+    with pytest.raises(AttachedError, match="does not exist: run seg-attach"):
         AttachedPairs.load(path.with_name("valid.en-fr.memory"))
     content = path.read_bytes()
     path.write_bytes(content[:-1])
@@ -78,7 +116,7 @@ def test_bad_files_are_refused_in_a_sentence(path):
     with pytest.raises(AttachedError, match="cannot be read"):
         AttachedPairs.load(path)
     path.write_bytes(b"other" + content)
-    with pytest.raises(AttachedError, match="is not an attached memory"):
+    with pytest.raises(AttachedError, match="is not an attached file"):
         AttachedPairs.load(path)
 
 
@@ -89,36 +127,6 @@ def test_other_data_is_refused_in_a_sentence(path):
         attached.check("cc", "aa")
     with pytest.raises(AttachedError, match="other data than the memory's pairs .* run seg-attach again"):
         attached.check("bb", "cc")
-
-
-def test_fingerprint_is_that_of_the_token_ids():
-    source, target = [[4, 5, 2], [6, 2]], [[7, 2], [2]]
-    expected = fingerprint(source, target)
-    assert fingerprint([[4, 5], [6]], [[7], []]) == expected
-    assert fingerprint(Sequences.from_rows(source), Sequences.from_rows(target)) == expected
-    others = [
-        ([[4, 5], [9]], [[7], []]),
-        ([[6], [4, 5]], [[7], []]),  # another order
-        ([[4], [5, 6]], [[7], []]),  # another cut
-        ([[7], []], [[4, 5], [6]]),  # the other direction
-        ([[4, 5], [6], [7]], [[]]),
-        ([[4, 5]], [[7]]),
-    ]
-    assert len({expected, *(fingerprint(*other) for other in others)}) == 1 + len(others)
-
-
-def test_fingerprint_of_every_format_is_the_same(data_bin, tmp_path):
-    from fairseq.data import Dictionary, data_utils
-
-    def read(folder, side):
-        dictionary = Dictionary.load(str(folder / f"dict.{side}.txt"))
-        return data_utils.load_indexed_dataset(str(folder / f"valid.{SOURCE}-{TARGET}.{side}"), dictionary)
-
-    binarize(data_bin.with_name("text"), tmp_path / "raw", "raw")
-    prefixes = [data_bin / f"valid.{SOURCE}-{TARGET}.{side}" for side in (SOURCE, TARGET)]
-    expected = fingerprint(*map(Sequences.from_mmap, prefixes))
-    for folder in (data_bin, tmp_path / "raw"):
-        assert fingerprint(read(folder, SOURCE), read(folder, TARGET)) == expected
 
 
 def test_names_never_mislead_fairseq(tmp_path):
@@ -132,13 +140,3 @@ def test_names_never_mislead_fairseq(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / backward.name).touch()
     assert infer_language_pair(tmp_path / "other") == ["en", "fr"]
-
-
-def test_mmap_files_that_are_cut_off_are_noticed(data_bin, tmp_path):
-    prefix = data_bin / f"valid.{SOURCE}-{TARGET}.{SOURCE}"
-    for ending in (".idx", ".bin"):
-        for name in (".idx", ".bin"):
-            content = prefix.with_name(prefix.name + name).read_bytes()
-            (tmp_path / f"side{name}").write_bytes(content[:-1] if name == ending else content)
-        with pytest.raises(ValueError, match="is cut off"):
-            Sequences.from_mmap(tmp_path / "side")

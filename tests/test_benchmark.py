@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.attached_corpus import PLUGIN, prepare
 from tests.benchmarks import SCRIPTS, TINY
 from tests.corpus import make_corpus
 from tests.stock import TRAINING, run_stock
-from tests.test_learns_to_copy import PLUGIN, prepare
 
 sys.path.append(str(SCRIPTS))  # where the scripts find each other
 

@@ -20,25 +20,20 @@ from fairseq_seg.cache.rows import TYPES, RowFormat
 from fairseq_seg.cache.segments import ENTRY, PairCache
 from fairseq_seg.errors import SegError
 from fairseq_seg.modules.memory import Entries
+from tests.cached_rows import ROW, make_pairs
 
-ROW = 8
 HEADER = Header("abc", ("en", "fr"), "fp16", (3, 1, 0), ROW)
 
 
-def make_pairs(*numbers: int, rows: int = 5) -> list[tuple[bytes, np.ndarray]]:
-    """Pairs with the addresses of these numbers and as many rows, which say whose they are."""
-    return [(number.to_bytes(16), np.full((rows, ROW), number, np.uint8)) for number in numbers]
-
-
 def holds(cache: PairCache, *numbers: int) -> list[int]:
-    """Which of the pairs the cache has; those that it has are as they were written."""
+    """Return which of the pairs the cache has, and check that their rows are as they were written."""
     found = dict(zip(numbers, cache.find([number.to_bytes(16) for number in numbers]), strict=True))
     assert all((rows == number).all() and len(rows) == 5 for number, rows in found.items() if rows is not None)
     return [number for number, rows in found.items() if rows is not None]
 
 
 def segment_size(pairs: int) -> int:
-    """The size of a segment of so many pairs of five rows."""
+    """Return the size of a segment of this many pairs of five rows."""
     return pairs * (5 * ROW + ENTRY.itemsize)
 
 
@@ -50,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(folder: Path) -> Path:
-    """A cache of the pairs 1 to 4."""
+    """Return a cache of the pairs 1 to 4."""
     PairCache(folder, ROW, 2**20).append(make_pairs(1, 2, 3, 4))
     return folder
 
@@ -103,7 +98,7 @@ def test_pairs_are_found_again(filled: Path):
     assert holds(cache, 4, 5) == [4, 5] and len(cache) == 5
     again = PairCache(filled, ROW, 2**20)
     assert holds(again, 1, 2, 3, 4, 5) == [1, 2, 3, 4, 5]
-    assert again.bytes == segment_size(5) == sum(path.stat().st_size for path in filled.glob("1.*"))
+    assert again.size == segment_size(5) == sum(path.stat().st_size for path in filled.glob("1.*"))
 
 
 def test_a_pair_without_slots_is_found_again(folder: Path):
@@ -162,7 +157,7 @@ def test_damaged_rows_are_made_again(filled: Path, caplog):
     cache = PairCache(filled, ROW, 2**20)
     assert holds(cache, 1, 2, 3, 4) == [1, 3, 4]
     assert [record.getMessage() for record in caplog.records] == [
-        f"an entry of {filled / '1.rows'} is damaged and is made again"
+        f"an entry of {filled / '1.rows'} is damaged and will be computed again"
     ]
     cache.append(make_pairs(2))
     assert holds(cache, 2) == [2] and holds(PairCache(filled, ROW, 2**20), 1, 2, 3, 4) == [1, 2, 3, 4]
@@ -207,7 +202,8 @@ def test_the_number_of_a_segment_is_never_given_again(filled: Path):
 
 def test_processes_write_at_the_same_time(folder: Path):
     program = (
-        "import sys; from pathlib import Path; from tests.test_cache import *\n"
+        "import sys; from pathlib import Path; from fairseq_seg.cache.segments import PairCache\n"
+        "from tests.cached_rows import ROW, make_pairs\n"
         "cache = PairCache(Path(sys.argv[1]), ROW, 2**20)\n"
         "for number in range(int(sys.argv[2]), 100, 2): cache.append(make_pairs(number, number + 1))"
     )
@@ -219,7 +215,7 @@ def test_processes_write_at_the_same_time(folder: Path):
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
     cache = PairCache(folder, ROW, 2**20)
     assert holds(cache, *range(101)) == list(range(101)) and len(cache) == 101
-    assert cache.bytes == segment_size(101)  # each pair once
+    assert cache.size == segment_size(101)  # each pair once
 
 
 def test_who_does_not_get_the_lock_only_reads(filled: Path, monkeypatch):
@@ -242,7 +238,7 @@ def test_a_full_disk_is_said_once(filled: Path, monkeypatch, caplog):
     cache.append(make_pairs(5))
     cache.append(make_pairs(6))
     assert [record.getMessage() for record in caplog.records] == [
-        f"{filled} takes no more pairs (No space left on device): it is only read from now on"
+        f"{filled} takes no more pairs (No space left on device): from now on it is only read"
     ]
     assert holds(cache, 1, 5) == [1]
 
@@ -291,7 +287,7 @@ def test_what_is_no_cache_is_refused(folder: Path, tmp_path: Path):
     (tmp_path / "file").write_text("text")
     with pytest.raises(SegError, match="file is a file, not a memory cache"):
         Header.load(tmp_path / "file")
-    with pytest.raises(SegError, match="is no memory cache: name another --memory-cache, a new folder"):
+    with pytest.raises(SegError, match="is not a memory cache: name another --memory-cache, a new folder"):
         Header.load(tmp_path)
     with pytest.raises(SegError, match="cannot be made .Not a directory."):
         HEADER.create(tmp_path / "file" / "cache")
@@ -301,5 +297,5 @@ def test_sizes():
     assert [parse_size(text) for text in ("2G", "1.5m", "500K", "7", "1TB")] == [2**31, 3 * 2**19, 512000, 7, 2**40]
     assert [spell_size(size) for size in (7, 1536, 2**31, 2**51)] == ["7 bytes", "1.5 KB", "2.0 GB", "2048.0 TB"]
     for wrong in ("", "G", "two", "0", "-1G", "nan", "inf"):
-        with pytest.raises(SegError, match="is no size: write a number with M, G or T, as in 2G."):
+        with pytest.raises(SegError, match="is not a size: write a number with M, G or T, as in 2G."):
             parse_size(wrong)

@@ -12,10 +12,10 @@ import pytest
 from fairseq_seg.cli import cache as command
 from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import TranslationMemory
+from tests.attached_corpus import PLUGIN, prepare
 from tests.benchmarks import SCRIPTS, TINY, rows
 from tests.corpus import SOURCE, TARGET, Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_process, run_stock, run_stock_until_it_stops, tagged_lines
-from tests.test_learns_to_copy import PLUGIN, prepare
 
 SIZES = ["--hidden-size", 32, "--embed-dim", 32, "--memory-k", 2, "--max-epoch", 5, "--disable-validation"]
 
@@ -180,7 +180,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(translate, data_bin, checkpo
     assert "is of one model: leave it out for an ensemble" in translate(
         "generate", *cache, path=f"{checkpoint}:{other}", **stop
     )
-    assert "is no size" in translate("generate", *cache, "--memory-cache-size", "much", **stop)
+    assert "is not a size" in translate("generate", *cache, "--memory-cache-size", "much", **stop)
     assert "is a cache of type fp32, not int8" in translate("generate", *cache, "--memory-cache-type", "int8", **stop)
     assert "is a file, not a memory cache" in translate("generate", "--memory-cache", checkpoint, **stop)
     message = run_stock_until_it_stops("train", data_bin, *PLUGIN, *TRAINING, *SIZES, *cache, "--save-dir", tmp_path)

@@ -10,7 +10,7 @@ from tests.corpus import SOURCE, TARGET, Pair, binarize, make_corpus, vocabulary
 
 
 def similarity(left: str, right: str) -> float:
-    """The fuzzy score of Eq. 3 on words."""
+    """Return the fuzzy score of Eq. 3 on words."""
     return Levenshtein.normalized_similarity(left.split(), right.split())
 
 

@@ -11,9 +11,9 @@ import torch.multiprocessing as multiprocessing
 from fairseq_seg.checkpoints import load_state
 from fairseq_seg.corpus.attached import AttachedPairs
 from fairseq_seg.corpus.selection import Selection
+from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock, train_two_processes
-from tests.test_learns_to_copy import PLUGIN, prepare
 from tests.tiny import OPTIONS, make_batch, make_criterion, make_model, random_pairs
 
 SENTENCES, PAIRS = random_pairs(1, 8), random_pairs(2, 6)

@@ -13,9 +13,9 @@ from fairseq_seg.cli import explain as command
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.store.store import TranslationMemory
+from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock, tagged_lines
-from tests.test_learns_to_copy import PLUGIN, prepare
 
 SIZES = ["--hidden-size", 32, "--embed-dim", 32, "--max-epoch", 10, "--disable-validation"]
 

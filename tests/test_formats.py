@@ -10,36 +10,15 @@ from pathlib import Path
 import pytest
 
 from fairseq_seg.errors import SegError
-from fairseq_seg.store.formats import Source, find_sources, read, write
+from fairseq_seg.store.formats import PairFile, export_file, find_pair_files, import_files, read_pairs, write_entries
 from fairseq_seg.store.store import Skipped, TranslationMemory, TranslationUnit
 from tests.corpus import SOURCE, TARGET
-from tests.memories import create_memory
-
-TMX = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE tmx SYSTEM "tmx14.dtd">
-<!-- exported -->
-<tmx version="1.4">
-<header creationtool="x" srclang="en-GB"><prop type="client">not of a unit</prop></header>
-<body>
-<tu tuid="t1" creationdate="20200131T125900Z" changeid="ann" srclang="en">
-  <note>first</note><prop type="client">ACME</prop><note>second</note>
-  <tuv xml:lang="EN-gb"><prop type="x">not ours</prop><seg>Press <bpt i="1">&lt;b&gt;</bpt>F1<ept i="1">&lt;/b&gt;</ept>
-<ph x="1">&lt;img alt="<sub>picture</sub>"/&gt;</ph>&amp; <hi>wait</hi>.<!-- c --><it pos="begin">\\i</it></seg></tuv>
-  <tuv xml:lang="fr-CA" changedate="20210131T125900Z" changeid="bob" usagecount="7">
-    <seg>Appuyez<ut>{0}</ut>.</seg></tuv>
-</tu>
-<tu creationdate="yesterday"><tuv lang="fr"><seg>deux</seg></tuv><tuv lang="en_US"><seg>two</seg></tuv></tu>
-<tu><tuv xml:lang="en"><seg>three</seg></tuv><tuv xml:lang="de"><seg>drei</seg></tuv></tu>
-<tu><tuv xml:lang="en-AU"><seg>variety</seg></tuv><tuv xml:lang="en"><seg>four</seg></tuv>
-    <tuv xml:lang="fr"><seg>quatre</seg></tuv></tu>
-<tu><tuv xml:lang="en"><seg>five&nbsp;</seg></tuv><tuv xml:lang="fr"><seg>cinq</seg></tuv></tu>
-<tu><tuv xml:lang="en"><seg>six</seg></tuv><tuv xml:lang="fr"/></tu>
-</body></tmx>
-"""
+from tests.memories import create_memory, pairs
+from tests.memory_files import BROKEN, PO, TMX, UNIT
 
 
 def read_all(format: str, *files: Path, keep_tags: bool = False) -> list[TranslationUnit | Skipped]:
-    return list(read(Source(format, list(files)), SOURCE, TARGET, keep_tags))
+    return list(read_pairs(PairFile(format, list(files)), SOURCE, TARGET, keep_tags))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1"])
@@ -69,52 +48,6 @@ def test_tmx_in_a_namespace(tmp_path: Path):
     path = tmp_path / "a.tmx"
     path.write_text(TMX.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '))
     assert read_all("tmx", path)[3][:2] == ("four", "quatre")
-
-
-def entities(levels: int, body: str) -> str:
-    """A document whose entity, expanded, would fill any memory."""
-    lines = [f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, levels)]
-    return "\n".join(['<!DOCTYPE tmx [<!ENTITY e0 "ha">', *lines, "]>", f"<tmx><body><tu>{body}</tu></body></tmx>"])
-
-
-UNIT = "<tu><tuv xml:lang='en'><seg>a</seg></tuv><tuv xml:lang='fr'><seg>b</seg></tuv></tu>\n"
-BROKEN = [
-    ("tmx", TMX[: TMX.index("quatre")].encode(), r"line 17 is not valid XML \(Premature end of data"),
-    ("tmx", TMX.encode()[:100], r"line \d is not valid XML"),
-    ("tmx", TMX.replace("quatre", "é").encode("latin-1"), "line 17 is not valid XML"),
-    ("tmx", TMX.replace("UTF-8", "utf-16").encode(), "line 1 is not valid XML"),
-    ("tmx", TMX.replace("UTF-8", "klingon").encode(), r"line 1 is not valid XML \(Unsupported encoding: klingon"),
-    ("tmx", TMX.replace("</hi>", "</it>").encode(), "line 10 is not valid XML"),
-    ("tmx", b"", "line 1 is not valid XML"),
-    ("tmx", b"a\tb\n", "line 1 is not valid XML"),
-    ("tmx", b"\x00\xff\x80" * 50, "line 1 is not valid XML"),
-    ("tmx", b"<?xml version='1.0'?>\n<html><body/></html>", "line 2 starts a <html>, not a <tmx>"),
-    ("tmx", f"<tmx><body>\n{UNIT}<tu>&nbsp;</tu></body></tmx>".encode(), "line 3 is not valid XML"),
-    ("tmx", entities(12, "&e11;").encode(), "line|entities"),
-    ("tmx", entities(12, "<tuv lang='&e11;'/>").encode(), "line|entities"),
-    ("tmx", entities(1, "harmless").encode(), "declares entities before line 3"),
-    (
-        "tmx",
-        b"<!DOCTYPE tmx [<!ENTITY % x SYSTEM 'file:///etc/passwd'> %x;]>\n<tmx/>",
-        "declares entities before line 2",
-    ),
-    (
-        "tmx",
-        f"<tmx><body>{UNIT}<tu>{'a' * 11_000_000}</tu></body></tmx>".encode(),
-        r"line 2 is not valid XML \(.*too long",
-    ),
-    ("po", b'msgid "a"\nmsgstr "b"\n\nmsgid "cut', "line 4 is not valid PO"),
-    ("po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr "', "line 5 is not valid PO"),
-    ("po", b'msgid "a"\nmsgstr "b \\"', "line 2 is not valid PO"),
-    ("po", b'msgid "a"\nmsgstr "\xe9"\n', "line 2 is not UTF-8 text"),
-    ("po", b'msgid ""\nmsgstr "Content-Type: text/plain; charset=hex\\n"\n', "line 1 is not HEX text"),
-    ("po", b'msgid "a"\nmsgstr "b"\nhello\n', "line 3 is not valid PO"),
-    ("po", b'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr "b"\n', "translates to de, not to fr"),
-    ("tsv", b"a\tb\nc\n", "line 2 has 1 columns, not a source and a target"),
-    ("tsv", b"a\tb\nc\td\te\n", "line 2 has 3 columns"),
-    ("tsv", b"a\tb\nc\t\xe9\n", "line 2 is not UTF-8 text"),
-    ("tsv", "a\tb\n".encode("utf-16"), "line 1 is not UTF-8 text"),
-]
 
 
 @pytest.mark.parametrize(("format", "content", "message"), BROKEN)
@@ -150,50 +83,16 @@ def test_large_tmx_is_streamed(tmp_path: Path):
     # In a process of its own, because the peak of this one may be high already.
     code = (
         "import lxml.etree, resource, sys; from pathlib import Path\n"
-        "from fairseq_seg.store.formats import Source, read\n"
+        "from fairseq_seg.store.formats import PairFile, read_pairs\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "before = peak()\n"
-        "count = sum(1 for _ in read(Source('tmx', [Path(sys.argv[1])]), 'en', 'fr', False))\n"
+        "count = sum(1 for _ in read_pairs(PairFile('tmx', [Path(sys.argv[1])]), 'en', 'fr', False))\n"
         "print(count, peak() - before)"
     )
     output = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
     count, growth = map(int, output.split())
     # In kilobytes, but for macOS; as a tree the file would take four times its size.
     assert count == 50_000 and growth * (1 if sys.platform == "darwin" else 1024) < path.stat().st_size
-
-
-PO = r"""
-msgid ""
-msgstr ""
-"Content-Type: text/plain; charset=ISO-8859-1\n"
-"Language: fr_CA\n"
-
-#: main.c:3
-msgctxt "menu"
-msgid "Open \"file\"\n"
-"now"
-msgstr "Ouvrir \"le\"\n"
-"fichier"
-
-#, fuzzy
-msgid "Close"
-msgstr "Ferme"
-
-msgid "Untranslated"
-msgstr ""
-
-msgid "one file"
-msgid_plural "%d files"
-msgstr[0] "un fichier"
-msgstr[1] "%d fichiers"
-msgstr[2] "%d de fichiers"
-
-#~ msgid "Old"
-#~ msgstr "Vieux"
-
-msgid "summer"
-msgstr "été"
-"""
 
 
 def test_po(tmp_path: Path):
@@ -251,8 +150,8 @@ def test_two_text_files(tmp_path: Path):
 
 def test_format_by_name():
     def formats(*names: str, format: str | None = None) -> list[tuple[str, int]]:
-        sources = find_sources([Path(name) for name in names], format, SOURCE, TARGET)
-        return [(source.format, len(source.files)) for source in sources]
+        files = find_pair_files([Path(name) for name in names], format, SOURCE, TARGET)
+        return [(file.format, len(file.files)) for file in files]
 
     assert formats("a.TMX", "b.po", "c.tsv") == [("tmx", 1), ("po", 1), ("tsv", 1)]
     assert formats("a.en", "a.fr") == [("text", 2)] and formats("a", "b", format="text") == [("text", 2)]
@@ -316,7 +215,7 @@ def test_what_is_written_reads_back(tmp_path: Path):
     assert first.add_many(units).skipped.total() == 0
     first.delete(3)  # ids with a gap
     for memory, format in ((from_tmx, "tmx"), (from_tsv, "tsv")):
-        write(first.entries(), tmp_path / "out", format, SOURCE, TARGET)
+        write_entries(first.entries(), tmp_path / "out", format, SOURCE, TARGET)
         memory.add_many(read_all(format, tmp_path / "out"))
         assert len(memory) == len(first) > 250
     assert without_ids(from_tmx) == without_ids(first)
@@ -338,5 +237,21 @@ def test_file_is_written_whole_or_not_at_all(tmp_path: Path):
 
         for format in ("tmx", "tsv"):
             with pytest.raises(KeyboardInterrupt):
-                write(interrupted(), path, format, SOURCE, TARGET)
+                write_entries(interrupted(), path, format, SOURCE, TARGET)
     assert path.read_text() == "old" and not path.with_name("a.tmx.new").exists()
+
+
+def test_import_and_export_from_python(tmp_path: Path):
+    (tmp_path / "a.tsv").write_text("the\tle\nthe\tle\nalone\t\n")
+    with create_memory(tmp_path) as memory:
+        [(name, counts)] = import_files(memory, [tmp_path / "a.tsv"])
+        assert name == "a.tsv" and (counts.added, counts.present, counts.skipped) == (1, 1, {"an empty side": 1})
+        assert str(counts).startswith("1 added, 0 updated, 1 already there, 1 skipped (an empty side: 1)")
+        assert export_file(memory, tmp_path / "out.TSV") == 1
+        assert (tmp_path / "out.TSV").read_text() == "the\tle\n"
+        with pytest.raises(SegError, match="The name of out does not tell its format"):
+            export_file(memory, Path("out"))
+        (tmp_path / "b.tsv").write_text("an\tun\nbroken\n")
+        with pytest.raises(SegError, match="line 2 has 1 columns"):
+            list(import_files(memory, [tmp_path / "a.tsv", tmp_path / "b.tsv"]))
+        assert pairs(memory) == [("the", "le")]

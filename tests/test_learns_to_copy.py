@@ -1,25 +1,14 @@
 """What the memory is for: words whose translation only a retrieved pair can tell, through the real commands."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.corpus import SECRET_WORDS, SOURCE, TARGET, Corpus, binarize, make_corpus, write_text
-from tests.stock import DECODING, ROOT, TRAINING, hypotheses, run_stock
+from tests.attached_corpus import PLUGIN, prepare
+from tests.corpus import SECRET_WORDS, Corpus, make_corpus
+from tests.stock import DECODING, TRAINING, hypotheses, run_stock
 
-PLUGIN = ["--user-dir", ROOT / "fairseq_seg", "--task", "seg_translation"]
 SIZES = ["--hidden-size", 64, "--embed-dim", 48, "--dropout", 0]
-
-
-def prepare(corpus: Corpus, folder: Path) -> Path:
-    """Binarize a corpus and attach its memory; in a process of its own, because a JVM and forked workers do not mix."""
-    write_text(corpus, folder / "text")
-    binarize(folder / "text", folder / "data-bin")
-    command = [Path(sys.executable).with_name("seg-attach"), folder / "data-bin", "-s", SOURCE, "-t", TARGET]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    return folder / "data-bin"
 
 
 @pytest.fixture(scope="module")

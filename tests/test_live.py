@@ -11,6 +11,7 @@ import pytest
 
 from fairseq_seg.corpus.attached import AttachedPairs, write_attached
 from fairseq_seg.store.store import TranslationMemory, TranslationUnit
+from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import SOURCE, TARGET, Corpus, Pair, make_corpus
 from tests.stock import (
     DECODING,
@@ -21,7 +22,6 @@ from tests.stock import (
     run_stock_until_it_stops,
     tagged_lines,
 )
-from tests.test_learns_to_copy import PLUGIN, prepare
 
 HEADER = ("signature", "kept", "memory_fingerprint", "split_fingerprint", "memory_data", "settings")
 
@@ -85,7 +85,7 @@ def test_a_memory_that_does_not_fit_is_refused(data_bin, decoding, tmp_path):
     def message(folder, *options) -> str:
         return run_stock_until_it_stops("generate", folder, *decoding, *options)
 
-    assert "17 pairs are asked for but 16 were kept; run seg-attach again" in message(data_bin, "--memory-k", 17)
+    assert "17 pairs are asked for but 16 were kept: run seg-attach again" in message(data_bin, "--memory-k", 17)
     other = prepare(make_corpus(seed=4, groups=60, held_out=15), tmp_path)
     shutil.copy(data_bin / "test.en-fr.memory", other / "test.en-fr.memory")
     assert "was made from other data than this split" in message(other)

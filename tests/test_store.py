@@ -20,7 +20,7 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import Skipped, TranslationMemory, TranslationUnit
 from preprocess import subword
 from tests.corpus import SOURCE, TARGET, make_corpus, vocabulary, write_text
-from tests.memories import comparable, create_memory, pairs
+from tests.memories import comparable, create_memory, pairs, unprivileged
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_subword_symbols_are_those_of_fairseq(tmp_path: Path):
 
 
 def create_words(folder: Path) -> Path:
-    """A data-bin's dictionaries of whole words."""
+    """Return a data-bin's dictionaries of whole words."""
     write_text(make_corpus(groups=6, held_out=2), folder / "words")
     return folder / "words"
 
@@ -263,7 +263,7 @@ def test_dictionary_changed_within_the_memory_is_refused(memory: TranslationMemo
 
 
 def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path):
-    assert "no translation memory" in error(TranslationMemory, tmp_path / "none")
+    assert "is not a translation memory" in error(TranslationMemory, tmp_path / "none")
     assert "exists already" in error(TranslationMemory.create, memory.path, SOURCE, TARGET, tmp_path / "words")
     assert "dict.de.txt" in error(TranslationMemory.create, tmp_path / "new", "de", TARGET, tmp_path / "words")
     assert "cannot be made" in error(TranslationMemory.create, tmp_path / "words/dict.en.txt/m", "en", "fr", tmp_path)
@@ -277,28 +277,9 @@ def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path)
     assert "cannot be used" in error(TranslationMemory, memory.path)
 
 
-def unprivileged(function: Callable[[], str], meanwhile: Callable[[], object] = lambda: None) -> str:
-    """Run a function in a process without root's right to write anywhere, and return what it returns."""
-
-    def run(results) -> None:
-        if os.geteuid() == 0:
-            os.setgid(65534)
-            os.setuid(65534)
-        results.put(function())
-
-    context = multiprocessing.get_context("fork")
-    results = context.SimpleQueue()
-    process = context.Process(target=run, args=(results,))
-    process.start()
-    meanwhile()
-    process.join(60)
-    assert process.exitcode == 0
-    return results.get()
-
-
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
-    """A folder that other users may read; those of pytest are closed to them."""
+    """Return a folder that other users may read, unlike the ones of pytest."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder
@@ -314,7 +295,7 @@ def test_memory_without_write_permission_is_read_but_not_written(public_folder: 
     for file in memory.path.iterdir():
         file.chmod(0o444)
     message = unprivileged(lambda: error(TranslationMemory, memory.path))
-    assert "may only be read, not written to" in message
+    assert "is read-only: get write permission" in message
     assert unprivileged(lambda: str(pairs(TranslationMemory(memory.path, read_only=True)))) == "[('the', 'le')]"
     public_folder.chmod(0o555)
     arguments = (public_folder / "new", SOURCE, TARGET, public_folder / "words")

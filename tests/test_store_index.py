@@ -19,8 +19,7 @@ from fairseq_seg.store import index
 from fairseq_seg.store.index import MemorySearch, index_folders, make_index
 from fairseq_seg.store.store import TranslationMemory, TranslationUnit
 from tests.corpus import Pair, make_corpus
-from tests.memories import create_memory
-from tests.test_store import unprivileged
+from tests.memories import create_memory, unprivileged
 
 CORPUS = make_corpus(seed=5, groups=60, held_out=20)
 COUNT = 20
@@ -174,7 +173,7 @@ while True:
 
 @pytest.fixture
 def rebuilding(memory: TranslationMemory) -> Iterator[subprocess.Popen]:
-    """A process that rebuilds the index of the memory again and again."""
+    """Return a process that rebuilds the index of the memory again and again."""
     process = start_rebuilding(memory)
     try:
         yield process
@@ -249,5 +248,5 @@ def test_a_small_memory_needs_no_java_and_a_large_one_says_so(memory: Translatio
     assert command("search", memory.path, "the", **nowhere).returncode == 0
     done = command("rebuild", memory.path, **nowhere)
     assert done.returncode == 1
-    assert done.stderr == f"JAVA_HOME is {tmp_path}, but no Java runtime is there; correct it or unset it.\n"
+    assert done.stderr == f"JAVA_HOME is {tmp_path}, but no Java runtime is there: correct it or unset it.\n"
     assert not [path for path in memory.path.glob("index*") if path.is_dir()]

@@ -49,7 +49,7 @@ with TranslationMemory(sys.argv[1]) as memory:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """An empty memory."""
+    """Return an empty memory."""
     create_memory(tmp_path).close()
     return tmp_path / "memory"
 

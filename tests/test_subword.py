@@ -21,7 +21,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def prefix(text: Path) -> Path:
-    """A model over both languages with 150 symbols."""
+    """Return a model over both languages with 150 symbols."""
     main(f"train --input {text}/train.en {text}/train.fr --model {text}/bpe/joint --vocab-size 150".split())
     return text / "bpe" / "joint"
 
@@ -74,16 +74,25 @@ def test_help_answers_without_sentencepiece(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("train --input {text}/none.en --model {out}/m --vocab-size 99", "none.en: No such file or directory."),
-        ("train --input {text}/train.en --model {out}/m --vocab-size 9999", "9999 is too large for this text; use "),
+        (
+            "train --input {text}/none.en --model {out}/m --vocab-size 99",
+            "none.en cannot be read or written: No such file or directory.",
+        ),
+        ("train --input {text}/train.en --model {out}/m --vocab-size 9999", "9999 is too large for this text: use "),
         ("train --input {text}/train.en --model {out}/m --vocab-size 9", "--vocab-size 9 is too small: the text has "),
         ("train --input {text}/train.en --model {out}/m --vocab-size 0", "--vocab-size 0 is too small: give "),
         ("train --input {text}/empty --model {out}/m --vocab-size 99", "empty: no text to learn from"),
         ("train --input {text}/latin1 --model {out}/m --vocab-size 99", "latin1: line 2 is not UTF-8 text"),
-        ("encode --model {text}/none.model --output {out}/o", "none.model: no such model; make one with"),
-        ("encode --model {text}/train.en --output {out}/o", "train.en: not a sentencepiece model; make one with"),
+        (
+            "encode --model {text}/none.model --output {out}/o",
+            "none.model is missing or is not a sentencepiece model: make one with",
+        ),
+        (
+            "encode --model {text}/train.en --output {out}/o",
+            "train.en is missing or is not a sentencepiece model: make one with",
+        ),
         ("encode --model {prefix}.model --input {text}/latin1 --output {out}/o", "latin1: line 2 is not UTF-8 text"),
-        ("decode --input {text} --output {out}/o", "Is a directory."),
+        ("decode --input {text} --output {out}/o", "cannot be read or written: Is a directory."),
     ],
 )
 def test_errors_are_one_sentence_and_leave_nothing_behind(
@@ -93,6 +102,6 @@ def test_errors_are_one_sentence_and_leave_nothing_behind(
     (text / "latin1").write_bytes(b"good\n\xe9t\xe9\n")
     with pytest.raises(SystemExit) as stop:
         main(arguments.format(text=text, out=tmp_path, prefix=prefix).split())
-    assert str(stop.value).startswith("seg-subword: ") and message in str(stop.value)
+    assert message in str(stop.value)
     assert "\n" not in str(stop.value)
     assert not list(tmp_path.iterdir())

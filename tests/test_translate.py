@@ -15,9 +15,9 @@ from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.errors import SegError
 from fairseq_seg.models.seg_gru import SegGRUModel
 from fairseq_seg.store.store import TranslationMemory
+from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import SOURCE, TARGET, Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock
-from tests.test_learns_to_copy import PLUGIN, prepare
 
 OPTIONS = {"beam": 2, "max_len_a": 0, "max_len_b": 20, "cpu": True}
 

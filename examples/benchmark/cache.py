@@ -101,7 +101,7 @@ def compare(options: Namespace, folder: Path) -> list[dict]:
         pairs = PairCache(cache, Header.load(cache).row_bytes, LIMIT)
         same = sum(a == b for a, b in zip(plain, lines, strict=True)) / len(lines)
         score = corpus_bleu(lines, [split.references]).score
-        rows.append({"cache": number_type, "same": same, "bleu": score, "bytes per pair": pairs.bytes / len(pairs)})
+        rows.append({"cache": number_type, "same": same, "bleu": score, "bytes per pair": pairs.size / len(pairs)})
     return rows
 
 

@@ -8,10 +8,10 @@ ADDRESS_BYTES = 16
 
 
 def pair_address(source: np.ndarray, target: np.ndarray) -> bytes:
-    """Identifies a pair by the token ids of its two sides, eos included.
+    """Identify a pair by the token ids of its two sides, eos included.
 
-    An edited pair has another address, so that what is found under one is never out of date; and whoever holds a pair,
-    the training set or any memory, finds the same entry.
+    An edited pair has another address, so an entry is never out of date; and the same pair in the training set and in
+    any memory shares one entry.
     """
     digest = blake2b(len(source).to_bytes(4, "little"), digest_size=ADDRESS_BYTES)
     digest.update(source.astype("<i4").tobytes())

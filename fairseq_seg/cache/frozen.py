@@ -78,7 +78,7 @@ class EntryCache:
             folder,
             number_type,
             len(self.pairs),
-            spell_size(self.pairs.bytes),
+            spell_size(self.pairs.size),
             spell_size(limit),
         )
 

@@ -1,10 +1,11 @@
-"""What a cache was made with, kept beside its entries: a cache of another model is refused, never used."""
+"""What a cache was made with, stored beside its entries, so that a cache of another model is refused."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import lock_file, write_whole
@@ -18,8 +19,8 @@ UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 class Header:
     """The model that the entries depend on, and how they are written.
 
-    The memory that the pairs come from is not here. An entry is found by what its pair says (`pair_address`), so no
-    change of a memory can make it wrong: an edited pair asks for another entry, a new pair for one that is not there.
+    The memory that the pairs come from is not part of it. An entry is found by its pair's symbols (`pair_address`), so
+    no change of a memory can make it wrong: an edited pair has another address.
     """
 
     model: str  # a fingerprint of the parameters that make an entry, and of their type
@@ -31,11 +32,12 @@ class Header:
 
     @classmethod
     def load(cls, folder: Path) -> Header | None:
-        """Reads the header of the cache in ``folder``; None where there is nothing yet."""
+        """Read the header of the cache in ``folder``; return None if there is nothing yet."""
         path = folder / NAME
         try:
-            fields = json.loads(path.read_bytes())
-            header = cls(**{name: tuple(x) if isinstance(x, list) else x for name, x in fields.items()})
+            fields: dict[str, Any] = json.loads(path.read_bytes())
+            fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+            header = cls(**fields)
             numbers = *header.sizes, header.row_bytes
             if header.format == FORMAT and len(numbers) == 4 and all(type(number) is int for number in numbers):
                 return header
@@ -44,7 +46,7 @@ class Header:
             # A process that was killed before it had written a header leaves its lock and a piece of one.
             if not folder.exists() or {item.name for item in folder.iterdir()} <= {LOCK, NAME + ".new"}:
                 return None
-            raise SegError(f"{folder} is no memory cache: name another --memory-cache, a new folder.") from None
+            raise SegError(f"{folder} is not a memory cache: name another --memory-cache, a new folder.") from None
         except NotADirectoryError:
             raise SegError(f"{folder} is a file, not a memory cache: name another --memory-cache.") from None
         except OSError as error:
@@ -54,7 +56,7 @@ class Header:
         raise SegError(f"{path} {reason}: remove {folder}, or name another --memory-cache.")
 
     def create(self, folder: Path) -> None:
-        """Makes an empty cache; where another process was quicker, its cache has to be of the same kind."""
+        """Make an empty cache; if another process was quicker, its cache has to be of the same kind."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with open(folder / LOCK, "ab") as lock:
@@ -69,7 +71,7 @@ class Header:
             raise SegError(f"--memory-cache {folder} cannot be made ({error.strerror}): name another.") from None
 
     def check(self, wanted: Header, folder: Path) -> None:
-        """Refuses the cache in ``folder``, which has this header, for any use but the wanted one."""
+        """Refuse the cache in ``folder``, which has this header, unless it is of the wanted kind."""
         if self.dictionaries != wanted.dictionaries:
             difference = "of other dictionaries"
         elif (self.model, self.sizes) != (wanted.model, wanted.sizes):
@@ -82,7 +84,7 @@ class Header:
 
 
 def parse_size(text: str) -> int:
-    """Reads ``500M`` or ``2G`` as bytes."""
+    """Read ``500M`` or ``2G`` as bytes."""
     number, unit = text.strip().upper().removesuffix("B"), 1
     if number[-1:] in UNITS:
         number, unit = number[:-1], UNITS[number[-1]]
@@ -91,12 +93,12 @@ def parse_size(text: str) -> int:
     except (ValueError, OverflowError):
         size = 0
     if size <= 0:
-        raise SegError(f"--memory-cache-size {text} is no size: write a number with M, G or T, as in 2G.")
+        raise SegError(f"--memory-cache-size {text} is not a size: write a number with M, G or T, as in 2G.")
     return size
 
 
 def spell_size(size: float) -> str:
-    """Writes bytes for people: 1.5 GB."""
+    """Write a number of bytes for people: 1.5 GB."""
     for unit in ("bytes", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

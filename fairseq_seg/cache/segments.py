@@ -1,12 +1,12 @@
-"""The entries of a cache on disk: append-only segment files that are mapped, and forgotten whole when room is needed.
+"""The entries of a cache on disk: append-only, mapped segment files; the least recently used ones are evicted.
 
     PATH/cache.json      what the entries were made with (`Header`)
     PATH/7.rows          the slots of pairs, a row each, one pair after the other
     PATH/7.index         for each pair of 7.rows its address, first row, number of rows and checksum
     PATH/lock            held while something is written; holds the highest number that a segment ever had
 
-Rows are written before their index entry: what a killed process leaves is rows without an entry, or a piece of an
-entry, and is written over. What a dead machine leaves may be worse, which the checksum tells when a pair is first read.
+Rows are written before their index entry: a killed process leaves rows without an entry, or a piece of an entry, which
+are overwritten. A crashed machine may leave worse, which the checksum shows when a pair is first read.
 A segment's last use is the time stamp of its index.
 """
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 64 * 2**20
 PATIENCE = 1.0  # seconds to wait for another process that writes, which takes some milliseconds
-LEAST_SEGMENTS = 16  # that the size limit has room for: what is forgotten at a time is no more than one of them
+LEAST_SEGMENTS = 16  # that the size limit has room for: at most one of them is evicted at a time
 ENTRY = np.dtype([("address", f"V{ADDRESS_BYTES}"), ("first", "<u8"), ("rows", "<u4"), ("checksum", "<u4")])
 
 
@@ -45,8 +45,8 @@ class RowSpan(NamedTuple):
 
 
 def checksum(address: bytes, rows: np.ndarray) -> int:
-    """Tells whether these are the rows that were written for this pair; rows (T', row_bytes)."""
-    return crc32(rows, crc32(address))
+    """Return what shows whether these are the rows written for this pair; rows (T', row_bytes)."""
+    return crc32(rows.data, crc32(address))
 
 
 class Segment:
@@ -62,22 +62,22 @@ class Segment:
         self._mapped = np.zeros((0, row_bytes), dtype=np.uint8)
 
     @property
-    def bytes(self) -> int:
-        """The size of what has an entry."""
+    def size(self) -> int:
+        """The bytes that have an entry."""
         return self.rows * self.row_bytes + len(self.addresses) * ENTRY.itemsize
 
     def used(self) -> int:
-        """When the segment was last used, in nanoseconds."""
+        """Return when the segment was last used, in nanoseconds."""
         return self.index_path.stat().st_mtime_ns
 
     def touch(self) -> None:
-        """Notes that the segment is used now."""
+        """Note that the segment is used now."""
         now = time.time_ns()
         with suppress(OSError):  # forgotten meanwhile, or not ours to write
             os.utime(self.index_path, ns=(now, now))
 
     def read_index(self) -> Iterator[tuple[bytes, RowSpan]]:
-        """Reads the entries that were appended since the last time, up to the first that is not whole."""
+        """Read the entries that were appended since the last time, up to the first that is not whole."""
         index_size = self.index_path.stat().st_size
         done = len(self.addresses) * ENTRY.itemsize
         self.cut_off = index_size > done
@@ -94,7 +94,7 @@ class Segment:
         self.cut_off = index_size % ENTRY.itemsize > 0
 
     def read(self, place: RowSpan) -> np.ndarray:
-        """The rows of a pair as they are in the file, (T', row_bytes): nothing is copied."""
+        """Return the rows of a pair as they are in the file, (T', row_bytes), without copying."""
         end = place.first + place.rows
         if end > len(self._mapped):
             mapped = np.memmap(self.rows_path, np.uint8, "r").view(np.ndarray)
@@ -103,7 +103,7 @@ class Segment:
         return self._mapped[place.first : end]
 
     def append(self, pairs: Sequence[tuple[bytes, np.ndarray]]) -> None:
-        """Writes the rows of pairs behind those that have an entry, then the entries."""
+        """Write the rows of pairs behind the rows that have an entry, then the entries."""
         lengths = [len(rows) for _, rows in pairs]
         index = np.zeros(len(pairs), ENTRY)
         index["address"] = np.frombuffer(b"".join(address for address, _ in pairs), ENTRY["address"])
@@ -121,7 +121,7 @@ class Segment:
                 stream.truncate()
 
     def remove(self) -> None:
-        """Removes the files; whoever has them mapped can go on reading."""
+        """Remove the files; whoever has them mapped can still read them."""
         for path in (self.index_path, self.rows_path):
             path.unlink(missing_ok=True)
 
@@ -132,7 +132,7 @@ class PairCache:
     Args:
         folder: exists.
         row_bytes: the size of a slot.
-        limit: bytes that all segments together may take.
+        limit: the most bytes that all segments together may take.
     """
 
     def __init__(self, folder: Path, row_bytes: int, limit: int):
@@ -153,17 +153,17 @@ class PairCache:
         return address in self._places
 
     @property
-    def bytes(self) -> int:
-        """The size of all entries."""
-        return sum(segment.bytes for segment in self._segments.values())
+    def size(self) -> int:
+        """The bytes of all entries."""
+        return sum(segment.size for segment in self._segments.values())
 
     @property
     def room(self) -> int:
-        """How many bytes can be appended before anything is forgotten, at least."""
-        return max(0, self.limit - self.bytes - self.segment_bytes)
+        """The least number of bytes that can be appended before anything is evicted."""
+        return max(0, self.limit - self.size - self.segment_bytes)
 
     def find(self, addresses: Sequence[bytes]) -> list[np.ndarray | None]:
-        """The rows of each pair, (T', row_bytes), mapped from the file; None where there are none."""
+        """Return the rows of each pair, (T', row_bytes), mapped from the file, or None."""
         if self._is_gone():
             return [None] * len(addresses)
         if any(address not in self._places for address in addresses):
@@ -174,7 +174,7 @@ class PairCache:
         return found
 
     def append(self, pairs: Iterable[tuple[bytes, np.ndarray]]) -> None:
-        """Keeps the rows (T', row_bytes) of pairs; nothing is kept where another process has the lock for long."""
+        """Keep the rows (T', row_bytes) of pairs, unless another process holds the lock for long."""
         with self._locked() as locked:
             if not locked or self._is_gone():
                 return
@@ -185,11 +185,11 @@ class PairCache:
                     segment.append(share)
                     self._read_index(segment)
             except OSError as error:
-                logger.warning("%s takes no more pairs (%s): it is only read from now on", self.folder, error.strerror)
+                logger.warning("%s takes no more pairs (%s): from now on it is only read", self.folder, error.strerror)
                 self._writable = False
 
     def _find_header(self) -> tuple[int, int] | None:
-        """Identifies the header's file."""
+        """Identify the header's file."""
         try:
             state = os.stat(self.folder / NAME)
         except OSError:
@@ -197,7 +197,7 @@ class PairCache:
         return state.st_ino, state.st_mtime_ns
 
     def _is_gone(self) -> bool:
-        """Whether the cache that was opened has been removed; a new one in its place may be of another model."""
+        """Tell whether the cache that was opened has been removed; a new one there may be of another model."""
         if self._find_header() == self._header:
             return False
         if self._writable:
@@ -216,7 +216,7 @@ class PairCache:
             return None
         if address not in self._checked:
             if checksum(address, rows) != place.checksum:
-                logger.warning("an entry of %s is damaged and is made again", place.segment.rows_path)
+                logger.warning("an entry of %s is damaged and will be computed again", place.segment.rows_path)
                 del self._places[address]
                 return None
             self._checked.add(address)
@@ -225,28 +225,28 @@ class PairCache:
     def _distribute(
         self, pairs: Iterable[tuple[bytes, np.ndarray]]
     ) -> Iterator[tuple[Segment, list[tuple[bytes, np.ndarray]]]]:
-        """Deals pairs out to the last segment and to new ones, for each of which there is room when it is yielded."""
+        """Deal pairs out to the last segment and to new ones, making room for each before it is yielded."""
         segment = self._segments.get(max(self._segments, default=0))
         share: list[tuple[bytes, np.ndarray]] = []
-        free = 0 if segment is None else self.segment_bytes - segment.bytes
+        free = 0 if segment is None else self.segment_bytes - segment.size
         for address, rows in pairs:
             size = rows.nbytes + ENTRY.itemsize
             if size > self.limit:
                 continue
             if size > free:
-                if share:
+                if segment is not None and share:
                     yield segment, share
                 free, share = max(size, self.segment_bytes), []
                 segment = self._new_segment(free)
             share.append((address, rows))
             free -= size
-        if share:
+        if segment is not None and share:
             yield segment, share
 
     def _new_segment(self, size: int) -> Segment:
-        """A segment that may grow to this size; those that were not used for longest make room for it.
+        """Return a segment that may grow to this size; evict the least recently used ones to make room.
 
-        Its number is higher than any before: other processes must not take it for one that is gone.
+        Its number is higher than any before, so that other processes do not take it for one that is gone.
         """
         self._lock.seek(0)
         number = max(int(self._lock.read() or 0), *self._segments, 0) + 1
@@ -257,13 +257,13 @@ class PairCache:
         return self._segments[number]
 
     def _make_room(self, size: int) -> None:
-        while self._segments and self.bytes + size > self.limit:
+        while self._segments and self.size + size > self.limit:
             oldest = min(self._segments.values(), key=Segment.used)
             self._forget(oldest)
             oldest.remove()
 
     def _refresh(self, repair: bool = False) -> None:
-        """Reads what is new in the folder; with the lock held, also cleans up after a process that was killed."""
+        """Read what is new in the folder; with the lock held, also clean up after a killed process."""
         numbers = sorted(int(path.stem) for path in self.folder.glob("*.index") if path.stem.isdigit())
         for number in self._segments.keys() - set(numbers):
             self._forget(self._segments[number])
@@ -292,7 +292,7 @@ class PairCache:
 
     @contextmanager
     def _locked(self) -> Iterator[bool]:
-        """Yields whether this process may write, and until the end no other does."""
+        """Yield whether this process may write; no other process does within the block."""
         if not self._writable:
             yield False
             return

@@ -57,9 +57,9 @@ def describe(folder: Path) -> str:
     facts = {
         "type": header.number_type,
         "pairs": f"{len(pairs):,}",
-        "bytes per pair": f"{pairs.bytes / len(pairs):,.0f}" if len(pairs) else "-",
+        "bytes per pair": f"{pairs.size / len(pairs):,.0f}" if len(pairs) else "-",
         "bytes per slot": f"{header.row_bytes:,}",
-        "total": spell_size(pairs.bytes),
+        "total": spell_size(pairs.size),
         "numbers per slot": "key {}, gate {}, value {}".format(*header.sizes),
         "model": header.model,
     }

@@ -59,16 +59,16 @@ class AttachedPairs:
         try:
             with open(path, "rb") as file:
                 if file.read(len(MAGIC)) != MAGIC:
-                    raise AttachedError(f"{path} is not an attached memory; make it again with seg-attach.")
+                    raise AttachedError(f"{path} is not an attached file: run seg-attach again.")
                 header = json.loads(file.readline())
                 offset = file.tell()
         except FileNotFoundError:
-            raise AttachedError(f"{path} does not exist; run seg-attach on the data-bin first.") from None
+            raise AttachedError(f"{path} does not exist: run seg-attach on the data-bin first.") from None
         except (OSError, ValueError) as error:
-            raise AttachedError(f"{path} cannot be read ({error}); make it again with seg-attach.") from None
+            raise AttachedError(f"{path} cannot be read ({error}): run seg-attach again.") from None
         rows, pairs = header["rows"], header["pairs"]
         if path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
-            raise AttachedError(f"{path} is cut off; make it again with seg-attach.")
+            raise AttachedError(f"{path} is cut off: run seg-attach again.")
         arrays: list[np.ndarray] = []
         for dtype, length in zip(COLUMNS, (rows + 1, pairs, pairs, pairs), strict=True):
             # An empty array cannot be mapped.
@@ -83,7 +83,7 @@ class AttachedPairs:
         """Identify the pairs of all examples, 16 hexadecimal digits."""
         digest = blake2b(self.memory_fingerprint.encode(), digest_size=8)
         for column in (self.ranked.starts, self.ranked.ids, self.ranked.scores, self.ranked.covering):
-            digest.update(np.ascontiguousarray(column).tobytes())
+            digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class AttachedPairs:
         """Return what a selection gives each example; more pairs than were kept are refused."""
         if selection.mode == "topk" and selection.k > self.kept:
             raise AttachedError(
-                f"{selection.k} pairs are asked for but {self.kept} were kept; run seg-attach again with "
+                f"{selection.k} pairs are asked for but {self.kept} were kept: run seg-attach again with "
                 f"--keep {selection.k}."
             )
         return self.ranked.select(selection)
@@ -106,8 +106,8 @@ class AttachedPairs:
         ):
             if made_from != given:
                 raise AttachedError(
-                    f"The attached memory was made from other data than {name} (fingerprint {made_from}, "
-                    f"here {given}); run seg-attach again."
+                    f"The attached file was made from other data than {name} (fingerprint {made_from}, "
+                    f"here {given}): run seg-attach again."
                 )
 
 

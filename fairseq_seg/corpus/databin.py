@@ -24,16 +24,16 @@ class DataBin:
 
     def __init__(self, folder: str | Path, source_lang: str | None = None, target_lang: str | None = None):
         if ":" in str(folder) and not Path(folder).exists():
-            raise SegError(f"{folder} names several data-bins; run the command on each of them by itself.")
+            raise SegError(f"{folder} names several data-bins: run the command on each of them.")
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise SegError(f"{folder} is not a folder; give the --destdir of fairseq-preprocess.")
+            raise SegError(f"{folder} is not a folder: give the --destdir of fairseq-preprocess.")
         source, target = self._infer_languages()
         self.source_lang = source_lang or source
         self.target_lang = target_lang or target
         if {self.source_lang, self.target_lang} != {source, target}:
             raise SegError(
-                f"{folder} holds {source}-{target}, not {self.source_lang}-{self.target_lang}; correct -s and -t."
+                f"{folder} holds {source}-{target}, not {self.source_lang}-{self.target_lang}: correct -s and -t."
             )
         self.pair_name = f"{source}-{target}"
 
@@ -42,7 +42,7 @@ class DataBin:
             match = re.fullmatch(r"\w+\.([^.-]+)-([^.-]+)\.(?:\1|\2)(\.idx|\.bin)?", path.name)
             if match:
                 return match[1], match[2]
-        raise SegError(f"{self.folder} holds no binarized split; run fairseq-preprocess with --destdir first.")
+        raise SegError(f"{self.folder} holds no binarized split: run fairseq-preprocess with --destdir first.")
 
     # Splits
 
@@ -56,7 +56,7 @@ class DataBin:
     def parts(self, split: str) -> list[str]:
         """List a split and, of train, its numbered parts train1, train2 ..., which fairseq takes for one."""
         if not self._has(split):
-            raise SegError(f"{self.folder} has no split '{split}'; it has {', '.join(self.splits()) or 'none'}.")
+            raise SegError(f"{self.folder} has no split '{split}', only {', '.join(self.splits()) or 'none'}.")
         parts = [split]
         if split == TRAIN:
             for number in count(1):
@@ -70,7 +70,7 @@ class DataBin:
         return self.folder / f"{part}.{self.pair_name}.{lang}"
 
     def sides(self, split: str) -> tuple[Sequences, Sequences | None]:
-        """Return both sides of a split, read once per process; the target is None where its files are missing."""
+        """Return both sides of a split, read once per process; the target is None if its files are missing."""
         return self._split(split)[0]
 
     def pair(self, split: str) -> tuple[Sequences, Sequences]:
@@ -110,7 +110,7 @@ class DataBin:
         return attached_path(self.folder, split, self.source_lang, self.target_lang)
 
     def table(self, place: str = "") -> PairTable:
-        """Return the training set as a table of pairs; `place` names its folder where that is not obvious."""
+        """Return the training set as a table of pairs; `place` names its folder if that is not obvious."""
         return PairTable(*self.pair(TRAIN), self.spellings, place)
 
     # Dictionaries
@@ -138,7 +138,7 @@ class DataBin:
         """Name a language's dictionary file."""
         path = self.folder / f"dict.{lang}.txt"
         if not path.is_file():
-            raise SegError(f"{path} is missing; run fairseq-preprocess again.")
+            raise SegError(f"{path} is missing: run fairseq-preprocess again.")
         return path
 
     # Files

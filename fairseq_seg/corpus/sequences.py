@@ -72,7 +72,7 @@ class Sequences:
                     lengths, starts = np.fromfile(index, dtype=np.int64, count=numbers), ends[:-1]
                 else:
                     raise ValueError(
-                        f"{prefix}.idx is not of a format of fairseq's that can be read here (mmap, cached)"
+                        f"{prefix}.idx is not in a format of fairseq that can be read here (mmap, cached, lazy)"
                     )
                 dtype = np.dtype(DTYPES[code])
             except (struct.error, KeyError):
@@ -80,7 +80,10 @@ class Sequences:
         if magic == MMAP_MAGIC:
             starts = starts // dtype.itemsize
         data = Path(f"{prefix}.bin")
-        if len(starts) != count or data.stat().st_size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize:
+        if (
+            min(len(starts), len(lengths)) != count
+            or data.stat().st_size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize
+        ):
             raise ValueError(f"{prefix}.bin or .idx is cut off")
         # An empty file cannot be mapped.
         flat = np.memmap(data, dtype=dtype, mode="r") if data.stat().st_size else np.zeros(0, dtype=dtype)
@@ -114,12 +117,12 @@ class Sequences:
 
 
 def blocks(count: int) -> Iterator[slice]:
-    """Cuts ``count`` rows into slices, in order, for work on many rows at once in little memory."""
+    """Cut ``count`` rows into slices, in order, to work on many rows at once in little RAM."""
     return (slice(start, min(start + ROW_BLOCK, count)) for start in range(0, count, ROW_BLOCK))
 
 
 def row_keys(*sides: Sequences) -> np.ndarray:
-    """Give each row a 64-bit key; two rows have the same key when all their sides hold the same symbols.
+    """Return a 64-bit key per row; two rows have the same key if all their sides hold the same symbols.
 
     ``row_keys(source)`` identifies equal sources, ``row_keys(source, target)`` equal pairs ("exact copies"). A key is
     the sum of a hash of each (side, position, symbol) of the row, which takes no loop over the rows.
@@ -138,7 +141,7 @@ def row_keys(*sides: Sequences) -> np.ndarray:
 
 
 def mix(values: np.ndarray, seed: int) -> np.ndarray:
-    """Hashes 64-bit numbers (the finalizer of SplitMix64), so that sums of hashes tell their terms apart."""
+    """Hash 64-bit numbers (SplitMix64's finalizer), so that sums of hashes tell their terms apart."""
     values = values + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

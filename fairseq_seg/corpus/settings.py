@@ -1,9 +1,12 @@
-"""The settings of a search and their defaults, in a file that costs a command line nothing to import."""
+"""Settings and their defaults, in a file that costs a command line nothing to import."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+# How text can be cut into symbols: see `fairseq_seg.corpus.subwords`.
+SUBWORD_KINDS = ("sentencepiece", "@@", "none")
 
 
 class SearchSettings(NamedTuple):

@@ -13,7 +13,6 @@ import numpy as np
 from fairseq_seg.corpus.dictionary import EOS, SPECIAL, UNKNOWN
 from fairseq_seg.errors import SegError
 
-KINDS = ("sentencepiece", "@@", "none")
 WORD_START = "\u2581"  # ▁, sentencepiece's visible space, at the head of every piece that starts a word
 CONTINUED = "@@"
 
@@ -39,12 +38,17 @@ def has_subwords(lines: Iterable[str], kind: str) -> bool:
     return mark is not None and any(mark in line for line in lines)
 
 
+def one_blank(line: str) -> str:
+    """Turn every run of white space into one blank: white space inside a symbol would make fairseq split it."""
+    return " ".join(line.split())
+
+
 class Spelling:
     """The words that the symbols of a dictionary spell.
 
     Args:
         symbols: all symbols in the order of their ids, the special ones first (a fairseq Dictionary's `symbols`).
-        kind: one of `KINDS`; detected from the symbols by default.
+        kind: one of `SUBWORD_KINDS`; detected from the symbols by default.
     """
 
     def __init__(self, symbols: Sequence[str], kind: str | None = None):
@@ -99,7 +103,7 @@ class SubwordModel:
 
     def cut(self, text: str) -> list[str]:
         """Cut text into symbols; white space of any kind and length counts as one blank."""
-        pieces = self._pieces.encode(" ".join(text.split()), out_type=str)
+        pieces = self._pieces.encode(one_blank(text), out_type=str)
         # Joined and split again, because an unknown character's piece may hold white space, where fairseq splits.
         return " ".join(pieces).split()
 

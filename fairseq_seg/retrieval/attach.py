@@ -21,13 +21,14 @@ from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences, row_keys
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
-from fairseq_seg.files import write_whole
-from fairseq_seg.retrieval.retriever import OVERFETCH, Retriever
+from fairseq_seg.files import UNFINISHED, write_whole
+from fairseq_seg.retrieval.fuzzy import OVERFETCH
+from fairseq_seg.retrieval.retriever import Retriever
 from fairseq_seg.retrieval.search import Chunk, open_retriever, retriever_pool
 from fairseq_seg.retrieval.spark import check_master, connect
 
 CHUNK = 500
-# So many chunks are searched sooner than another process has started.
+# This many chunks are searched before another process has started.
 SMALL = 4
 
 
@@ -55,11 +56,11 @@ def attach(data: DataBin, splits: list[str], attaching: Attaching) -> None:
     check_dictionaries(data, home)
     present = [split for split in splits if split in data.splits()]
     if not present:
-        raise SegError(f"{data.folder} has none of the splits {','.join(splits)}; it has {', '.join(data.splits())}.")
+        raise SegError(f"{data.folder} has none of the splits {','.join(splits)}, only {', '.join(data.splits())}.")
     retriever = open_retriever(home, attaching.settings, attaching.exclude, attaching.shards)
     print(f"memory: {len(retriever.pairs.source):,} pairs of {home.folder}", flush=True)
     with ExitStack() as stack:
-        search = Search(retriever, home, attaching, stack)
+        search = ChunkSearch(retriever, home, attaching, stack)
         for split in present:
             attach_split(data, split, home, search, attaching)
 
@@ -69,16 +70,16 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
     for lang in (data.source_lang, data.target_lang):
         if data.dictionary_path(lang).read_bytes() != home.dictionary_path(lang).read_bytes():
             raise SegError(
-                f"{home.folder} has another dictionary for {lang} than {data.folder}; binarize it with "
+                f"{home.folder} has another dictionary for {lang} than {data.folder}: binarize it with "
                 "--srcdict and --tgtdict of the latter."
             )
 
 
-class Search:
+class ChunkSearch:
     """Finds the pairs of chunks of sentences: in this process, in several, or on a cluster."""
 
     def __init__(self, retriever: Retriever, home: DataBin, attaching: Attaching, stack: ExitStack):
-        """Take what `Attaching` says; processes and connections end with the stack."""
+        """Search as `Attaching` says; processes and connections end with the stack."""
         self.retriever, self._home, self._attaching, self._stack = retriever, home, attaching, stack
 
     @cached_property
@@ -106,13 +107,12 @@ class Search:
             return iter(())
         if self._attaching.spark:
             return self._cluster(count, chunks)
-        # Few sentences are found before another process has started.
         if self._attaching.processes == 1 or count <= SMALL:
             return (self.retriever.search(*chunk) for chunk in chunks)
         return self._pool(chunks)
 
 
-def attach_split(data: DataBin, split: str, home: DataBin, search: Search, attaching: Attaching) -> None:
+def attach_split(data: DataBin, split: str, home: DataBin, search: ChunkSearch, attaching: Attaching) -> None:
     """Attach pairs to every example of a split, resuming a stopped run, and print a summary."""
     source, target = data.pair(split)
     exclude = None
@@ -146,7 +146,7 @@ def attach_split(data: DataBin, split: str, home: DataBin, search: Search, attac
     except AttachedError:
         finished = False
     if not finished:
-        partial = path.with_name(path.name + ".part")
+        partial = path.with_name(path.name + UNFINISHED)
         write_attached(path, header, retrieve(split, source, exclude, search, partial, header))
         shutil.rmtree(partial)
         attached = AttachedPairs.load(path)
@@ -158,9 +158,9 @@ def attach_split(data: DataBin, split: str, home: DataBin, search: Search, attac
 
 
 def retrieve(
-    split: str, source: Sequences, exclude: np.ndarray | None, search: Search, partial: Path, header: dict
+    split: str, source: Sequences, exclude: np.ndarray | None, search: ChunkSearch, partial: Path, header: dict
 ) -> Iterator[RankedPairs]:
-    """Yield the pairs of all examples in order, chunk by chunk, from finished chunks where there are any.
+    """Yield the pairs of all examples in order, chunk by chunk; finished chunks are not searched again.
 
     A chunk is a file in the folder ``partial``, written whole; chunks of other settings or data are thrown away.
     """
@@ -179,20 +179,19 @@ def retrieve(
         len(missing),
         (([source[row] for row in range(r.start, r.stop)], None if exclude is None else exclude[r]) for r in missing),
     )
+    best = Selection(header["kept"], "topk", header["settings"]["min_score"])
     with tqdm(total=len(source), desc=split, unit=" sentences", dynamic_ncols=True) as bar:
         for path, rows in chunks.items():
             if path.exists():
                 bar.initial += rows.stop - rows.start  # not counted in the rate
             else:
-                write_chunk(
-                    path, trim(next(results), Selection(header["kept"], "topk", header["settings"]["min_score"]))
-                )
+                write_chunk(path, trim(next(results), best))
             bar.update(rows.stop - rows.start)
             yield read_chunk(path)
 
 
 def trim(found: RankedPairs, best: Selection) -> RankedPairs:
-    """Keep the best pairs of each example, and those that Alg. 1 picks."""
+    """Keep the best pairs of each example, and the ones that Alg. 1 picks."""
     wanted = found.covering.astype(bool) | (found.ranks < best.k)
     return found.keep(wanted & (found.scores >= np.float32(best.min_score)))
 

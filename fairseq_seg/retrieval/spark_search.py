@@ -20,8 +20,8 @@ from fairseq_seg.retrieval.search import Chunk, index_folder, open_retriever
 from fairseq_seg.retrieval.shards import Shard, ShardedIndex, join
 from fairseq_seg.retrieval.spark import Cluster, SharedFolder
 
-# Chunks of a partition at most: with 500 sentences each, some twenty seconds of work, thousands of times what it costs
-# Spark to hand a task out.
+# The most chunks in a partition: with 500 sentences each some twenty seconds of work, thousands of times what it costs
+# Spark to hand out a task.
 LARGEST_PARTITION = 10
 
 
@@ -33,12 +33,14 @@ def open_copy(
     home = DataBin(folder.here(), *languages)
     retriever = open_retriever(home, settings, exclusion, may_build=False)
     if home.fingerprint(TRAIN) != fingerprint:
-        raise SegError(f"{home.folder} holds other pairs than the memory of this run; copy the data-bin there again.")
+        raise SegError(
+            f"{home.folder} holds other pairs than the training set of this run: copy the data-bin there again."
+        )
     return retriever
 
 
 def search_partition(copy_of: tuple, chunks: Sequence[Chunk]) -> list[RankedPairs]:
-    """On an executor: what `Retriever.search` gives for each chunk; ``copy_of`` is what `open_copy` takes."""
+    """Search chunks on an executor, in the copy that the arguments ``copy_of`` of `open_copy` name."""
     retriever = open_copy(*copy_of)
     return [retriever.search(*chunk) for chunk in chunks]
 
@@ -47,12 +49,12 @@ def search_partition(copy_of: tuple, chunks: Sequence[Chunk]) -> list[RankedPair
 def open_shard(
     folder: SharedFolder, index: str, identity: tuple, number: int, count: int, k1: float, b: float
 ) -> Shard:
-    """Opens a shard of the index on an executor, once a process."""
+    """Open a shard of the index on an executor, once per process."""
     return Shard(folder.here() / index, dict(identity), number, count, k1, b)
 
 
 def search_shard(shard: tuple, texts: Sequence[str], count: int) -> list[list[Hits]]:
-    """On an executor: what a shard can add to the best ``count`` hits of each text; `open_shard` takes ``shard``."""
+    """Return, on an executor, what a shard can add to the best ``count`` hits of each text."""
     return [open_shard(*shard).needed_hits(text, count) for text in texts]
 
 
@@ -69,7 +71,7 @@ class ClusterIndex:
         self.signature = index.signature
 
     def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
-        """Returns, for each text, the numbers of up to ``count`` texts, best first."""
+        """Return, for each text, the numbers of up to ``count`` texts, best first."""
         answers = self._cluster.run(search_shard, [(shard, texts, count) for shard in self._shards])
         return [join(shards, count) for shards in zip(*answers, strict=True)]
 
@@ -83,25 +85,25 @@ def cluster_search(
     partitions: int | None,
     shared: str | None,
 ) -> Callable[[int, Iterable[Chunk]], Iterator[RankedPairs]]:
-    """Returns a search on the cluster: call it with the number of chunks and the chunks, and it yields their results.
+    """Return a search on the cluster: call it with the number of chunks and the chunks, and it yields their pairs.
 
-    A chunk is (queries, keys to exclude) of `Retriever.search`; results come in the order of the chunks. They
-    are handed out in so many ``partitions``. Executors take the data-bin and its index from the path ``shared``, or
-    from a copy that is sent to each. Where the index is in shards, a task is a partition and a shard; what the shards
-    find is put together and ranked here.
+    A chunk is (queries, keys to exclude) of `Retriever.search`; results come in the order of the chunks, which are
+    handed out in ``partitions``. Executors take the data-bin and its index from the path ``shared``, or from a copy
+    that is sent to each. If the index is in shards, a task is a partition and a shard; what the shards find is merged
+    and ranked here.
     """
-    in_shards = isinstance(retriever.engine, ShardedIndex)
+    sharded = retriever.engine if isinstance(retriever.engine, ShardedIndex) else None
     if shared:
         folder = SharedFolder(shared, shipped=False)
     else:
-        folder = cluster.ship("memory", needed_files(home, index_alone=in_shards))
+        folder = cluster.ship("memory", needed_files(home, index_alone=sharded is not None))
     copy_of = (folder, (home.source_lang, home.target_lang), settings, exclusion, home.fingerprint(TRAIN))
     ranking = copy(retriever)
-    if in_shards:
-        ranking.engine = ClusterIndex(cluster, folder, retriever.engine, settings)
+    if sharded is not None:
+        ranking.engine = ClusterIndex(cluster, folder, sharded, settings)
 
     def search_group(group: list[Chunk]) -> list[RankedPairs]:
-        if not in_shards:
+        if sharded is None:
             return cluster.run(search_partition, [(copy_of, group)])[0]
         queries, keys = zip(*group, strict=True)
         exclude = None if keys[0] is None else np.concatenate(keys)
@@ -118,14 +120,14 @@ def cluster_search(
 
 
 def groups(chunks: Iterable[Chunk], size: int) -> Iterator[list[Chunk]]:
-    """Takes ``size`` chunks together, the last ones as many as are left."""
+    """Group chunks by ``size``; the last group has what is left."""
     remaining = iter(chunks)
     while group := list(islice(remaining, size)):
         yield group
 
 
 def needed_files(home: DataBin, index_alone: bool) -> Iterator[tuple[Path, Path]]:
-    """Lists the files that an executor needs, with their names in the data-bin: the index, and the pairs themselves."""
+    """List the files that an executor needs, the index and the pairs, with their names in the data-bin."""
     patterns = [f"{index_folder(home).name}/**/*"]
     if not index_alone:
         for lang in (home.source_lang, home.target_lang):

@@ -1,4 +1,4 @@
-"""What BM25 and the choice of a query's rarest symbols know of all texts, kept by band of length."""
+"""What BM25 and the choice of a query's rarest symbols need to know about all texts, by band of length."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
-# The longest text of each band: up to the first number of symbols, then up to so many times as many; the last is open.
+# The longest text of each band: the first number of symbols, then each time this factor more; the last band is open.
 SHORTEST_BAND = 8
 BAND_GROWTH = 1.6
 BANDS = np.append(SHORTEST_BAND * BAND_GROWTH ** np.arange(15), np.inf)
-# Symbols in fewer than this share of the texts count as found nowhere: it keeps the table of shares small.
+# Symbols in fewer than this share of the texts count as found nowhere, which keeps the table of shares small.
 RARE_SHARE = 0.001
 
 
 def band_of(lengths: np.ndarray | float) -> np.ndarray:
-    """Names the band of each length."""
+    """Name the band of each length."""
     return np.searchsorted(BANDS, lengths)
 
 
 class Statistics:
-    """Counts over some texts. Those of the shards of an index add up to those of the whole.
+    """Counts over some texts; the counts of an index's shards add up to the counts of the whole.
 
     ``texts`` is their number. For each of the B bands ``filled`` (B,) counts the texts with any symbol and ``symbols``
     (B,) the symbols in them; ``found_in`` (V, B) counts the texts that hold a symbol, whose row is in ``rows``.
@@ -37,9 +37,9 @@ class Statistics:
 
     @classmethod
     def of_texts(cls, texts: Sequence[str], lengths: np.ndarray) -> Statistics:
-        """Counts texts of whitespace-separated symbols, with their numbers of symbols."""
+        """Count texts of whitespace-separated symbols, with their numbers of symbols."""
         bands = band_of(lengths)
-        counters = [Counter() for _ in BANDS]
+        counters: list[Counter[str]] = [Counter() for _ in BANDS]
         for text, band in zip(texts, bands.tolist(), strict=True):
             counters[band].update(set(text.split()))
         vocabulary = sorted(set().union(*counters))
@@ -54,12 +54,12 @@ class Statistics:
 
     @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
-        """Adds up the statistics of parts."""
+        """Add up the statistics of parts."""
         vocabulary = sorted(set().union(*(part.rows for part in parts)))
         whole = cls(
             sum(part.texts for part in parts),
-            sum(part.filled for part in parts),
-            sum(part.symbols for part in parts),
+            np.sum([part.filled for part in parts], axis=0),
+            np.sum([part.symbols for part in parts], axis=0),
             vocabulary,
             np.zeros((len(vocabulary), len(BANDS)), dtype=np.int32),
         )
@@ -69,14 +69,14 @@ class Statistics:
 
     @classmethod
     def load(cls, path: Path) -> Statistics:
-        """Reads what `save` wrote."""
+        """Read what `save` wrote."""
         with np.load(path) as file:
             return cls(
                 int(file["texts"]), file["filled"], file["symbols"], file["vocabulary"].tolist(), file["found_in"]
             )
 
     def save(self, path: Path) -> None:
-        """Writes all counts to a file."""
+        """Write all counts to a file."""
         np.savez(
             path,
             texts=self.texts,
@@ -87,7 +87,7 @@ class Statistics:
         )
 
     def shares(self) -> dict[str, float]:
-        """The share of the texts that hold a symbol, for symbols that are not rare."""
+        """Return the share of the texts that hold a symbol, for symbols that are not rare."""
         counts = self.found_in.sum(axis=1).tolist()
         return {
             symbol: count / self.texts
@@ -96,19 +96,19 @@ class Statistics:
         }
 
     def average_length(self, first: int, last: int) -> float:
-        """The average length of the texts with any symbol in the bands from ``first`` up to, not including, ``last``.
+        """Return the average length of the non-empty texts of the bands from ``first`` up to, not including, ``last``.
 
-        In single precision, as Lucene has it.
+        In single precision, as in Lucene.
         """
         return float(np.float32(self.symbols[first:last].sum() / self.filled[first:last].sum()))
 
     def idf(self, symbols: Sequence[str], first: int, last: int) -> np.ndarray:
-        """Lucene's inverse document frequency of each symbol among the texts of some bands, in single precision."""
+        """Return Lucene's inverse document frequency of each symbol in some bands, in single precision."""
         rows = [self.rows.get(symbol, len(self.rows)) for symbol in symbols]
         counts = self._cumulative[rows, last] - self._cumulative[rows, first]
         return np.log1p((self.filled[first:last].sum() - counts + 0.5) / (counts + 0.5)).astype(np.float32)
 
     @cached_property
     def _cumulative(self) -> np.ndarray:
-        """In how many texts of all shorter bands a symbol is, (V + 1, B + 1); the last row is for unknown symbols."""
+        """How many texts of all shorter bands hold a symbol, (V + 1, B + 1); the last row is for unknown symbols."""
         return np.pad(self.found_in.cumsum(axis=1, dtype=np.int32), ((0, 1), (1, 0)))

@@ -11,26 +11,29 @@ from fairseq_seg.corpus.sequences import Sequences, blocks
 from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.retrieval.fuzzy import as_characters
 
-# One character stands for one symbol or word, and Unicode has no more than this.
-LARGEST_CODE = 0x10FFFF
+# One character stands for one symbol or word, and Unicode has no more than this. The last one stands for every word
+# that no source has: such a word differs from all others whatever its code.
+NOWHERE = 0x10FFFF
 
 
-class Symbols:
-    """Model symbols as they are."""
+class SymbolUnit:
+    """Model symbols."""
 
     name = "symbol"
 
     def text(self, symbols: np.ndarray) -> str:
-        """The sentence as the search engine sees it; unknown symbols are left out, as they tell nothing."""
+        """Return a sentence as the search engine sees it, without unknown symbols, which say nothing."""
         return " ".join(map(str, symbols[symbols != UNKNOWN].tolist()))
 
     def characters(self, symbols: np.ndarray) -> str:
-        """The sentence as Eq. 3 and Alg. 1 see it: one character a symbol."""
+        """Return a source as Eq. 3 and Alg. 1 see it, one character per symbol."""
         return as_characters(symbols)
 
+    query_characters = characters
+
     def characters_of_all(self, sentences: Sequences) -> list[str]:
-        """As `characters` for each sentence, many at once."""
-        found = []
+        """Return the `characters` of many sources at once."""
+        found: list[str] = []
         for rows in blocks(len(sentences)):
             characters = as_characters(sentences.symbols(rows))
             ends = np.cumsum(sentences.lengths[rows]).tolist()
@@ -38,8 +41,8 @@ class Symbols:
         return found
 
 
-class Words:
-    """Words that subword symbols spell."""
+class WordUnit:
+    """Words that subword symbols spell. Only the words of sources are remembered, so queries never make it grow."""
 
     name = "word"
 
@@ -55,19 +58,34 @@ class Words:
         boundary[:1] = False
         return [tuple(word.tolist()) for word in np.split(symbols, np.flatnonzero(boundary)) if len(word)]
 
+    def _code(self, word: tuple[int, ...]) -> int:
+        code = self._codes.get(word)
+        if code is None:
+            code = self._codes.setdefault(word, next(self._next_code))
+            if code >= NOWHERE:
+                raise OverflowError(f"more than {NOWHERE:,} words cannot be told apart")
+        return code
+
     def text(self, symbols: np.ndarray) -> str:
+        """Return the words as the ids of their symbols, joined by underscores."""
         return " ".join("_".join(map(str, word)) for word in self._words(symbols) if word != (UNKNOWN,))
 
     def characters(self, symbols: np.ndarray) -> str:
-        codes = [self._codes.setdefault(word, next(self._next_code)) for word in self._words(symbols)]
-        if codes and max(codes) > LARGEST_CODE:
-            raise OverflowError(f"more than {LARGEST_CODE:,} words cannot be told apart")
-        return as_characters(codes)
+        """Return a source as Eq. 3 and Alg. 1 see it, one character per word, and remember its words."""
+        return as_characters([self._code(word) for word in self._words(symbols)])
+
+    def query_characters(self, symbols: np.ndarray) -> str:
+        """Return a query, to be compared with sources whose `characters` have been asked for before."""
+        return as_characters([self._codes.get(word, NOWHERE) for word in self._words(symbols)])
 
     def characters_of_all(self, sentences: Sequences) -> list[str]:
+        """Return the `characters` of many sources."""
         return [self.characters(symbols) for symbols in sentences]
 
 
-def make_unit(name: str, spelling: Spelling) -> Symbols | Words:
+Unit = SymbolUnit | WordUnit
+
+
+def make_unit(name: str, spelling: Spelling) -> Unit:
     """Return the unit of a name."""
-    return Words(spelling) if name == "word" else Symbols()
+    return WordUnit(spelling) if name == "word" else SymbolUnit()

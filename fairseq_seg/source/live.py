@@ -76,7 +76,7 @@ class Live:
         selection = self._wanted.selection
         if selection.mode == "adaptive":  # Alg. 1, once per sentence, over the pairs of all memories
             characters = [self._unit.characters(match.source) for match in matches]
-            covering = greedy_coverage(self._unit.characters(query), characters)
+            covering = greedy_coverage(self._unit.query_characters(query), characters)
         chosen = RankedPairs.from_rows([(np.arange(len(best)), scores, covering)]).select(selection)
         return [matches[place] for place in chosen.ids], chosen.scores
 

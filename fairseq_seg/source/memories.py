@@ -16,7 +16,7 @@ from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import file_fingerprint
 from fairseq_seg.retrieval.search import open_retriever
-from fairseq_seg.retrieval.unit import Symbols, Words
+from fairseq_seg.retrieval.unit import Unit
 from fairseq_seg.store.entry import Entry
 from fairseq_seg.store.index import MemorySearch
 from fairseq_seg.store.store import TranslationMemory
@@ -69,7 +69,7 @@ class TrainingSet:
 class OwnMemory:
     """A memory that seg-memory made; it may grow while it is searched."""
 
-    def __init__(self, path: str, settings: SearchSettings, score_unit: Symbols | Words):
+    def __init__(self, path: str, settings: SearchSettings, score_unit: Unit):
         self._search = MemorySearch(path, settings, score_unit)
         self._name = Path(path).name
         self._count = settings.candidates

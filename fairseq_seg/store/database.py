@@ -1,6 +1,6 @@
-"""The SQLite database of a translation memory: its tables, and transactions that several processes may have at once.
+"""The SQLite database of a translation memory: its tables, and transactions of several processes at once.
 
-The processes run on one machine: SQLite's write-ahead log needs memory that they share.
+The processes run on one machine: SQLite's write-ahead log lies in RAM that they share.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ CREATE INDEX deleted_by_revision ON deleted (revision);
 class Database:
     """A connection to the database in a memory's folder, for reading and writing or `read_only`.
 
-    What SQLite complains about (a full disk, a damaged file, no permission) becomes a sentence.
+    What SQLite complains about (a full disk, a damaged file, no permission) becomes a `SegError`.
     """
 
     def __init__(self, folder: Path, read_only: bool):
         self.file = folder / NAME
         self.read_only = read_only
         if not self.file.is_file():
-            raise SegError(f"{folder} is no translation memory: make one with `seg-memory create`.")
+            raise SegError(f"{folder} is not a translation memory: make one with `seg-memory create`.")
         if not read_only and not (os.access(folder, os.W_OK) and os.access(self.file, os.W_OK)):
-            raise SegError(f"{folder} may only be read, not written to: get write permission, or copy the memory.")
-        with self._spoken():
+            raise SegError(f"{folder} is read-only: get write permission, or copy the memory.")
+        with self._errors_as_sentences():
             self._connect()
 
     def _connect(self) -> None:
-        # Readers share two small files with the writers. Who may not make them, and finds none because nobody is
-        # writing, has to tell SQLite that the database is unchanging, and to watch for himself whether it is.
+        # Readers share two small files with the writers. A reader who may not make them, and finds none because nobody
+        # is writing, has to tell SQLite that the database never changes, and to watch for changes itself.
         self._unchanging = None
         mode = "mode=ro" if self.read_only else "mode=rw"
         if self.read_only and not os.access(self.file.parent, os.W_OK) and not self._state()[0]:
@@ -75,19 +75,19 @@ class Database:
             self._connection.execute("PRAGMA synchronous = FULL")
 
     def _state(self) -> tuple[bool, int, int]:
-        """Tells whether somebody has the database open, and its date and size, by which a change shows."""
+        """Tell whether anybody has the database open, and its date and size, which show a change."""
         status = self.file.stat()
         return self.file.with_name(f"{NAME}-wal").exists(), status.st_mtime_ns, status.st_size
 
     def _watch(self) -> None:
-        """Opens anew a database that was taken for unchanging and did change."""
+        """Reopen a database that was opened as unchanging and did change."""
         if self._unchanging and self._unchanging != self._state() and not self._connection.in_transaction:
             self._connection.close()
             self._connect()
 
     @staticmethod
     def create(folder: Path, meta: dict[str, str]) -> None:
-        """Makes an empty database in a folder."""
+        """Make an empty database in a folder."""
         connection = sqlite3.connect(folder / NAME)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(SCHEMA)
@@ -96,19 +96,19 @@ class Database:
         connection.close()
 
     def close(self) -> None:
-        """Closes the connection; all that was acknowledged is in the database already."""
+        """Close the connection; all that was acknowledged is in the database already."""
         self._connection.close()
 
     def rows(self, query: str, values: tuple = ()) -> list[tuple]:
-        """Gives all rows that a query finds."""
-        with self._spoken():
+        """Return all rows that a query finds."""
+        with self._errors_as_sentences():
             self._watch()
             return self._connection.execute(query, values).fetchall()
 
-    def execute(self, statement: str, values: tuple = ()) -> int | None:
-        """Changes something, within a transaction, and gives the id of the row that was inserted."""
-        with self._spoken():
-            return self._connection.execute(statement, values).lastrowid
+    def execute(self, statement: str, values: tuple = ()) -> int:
+        """Change something within a transaction, and return the id of the inserted row, 0 if there is none."""
+        with self._errors_as_sentences():
+            return self._connection.execute(statement, values).lastrowid or 0
 
     @property
     def revision(self) -> int:
@@ -117,8 +117,8 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Holds one state for reading, whatever others write meanwhile."""
-        with self._spoken():
+        """Read one state within the block, whatever others write meanwhile."""
+        with self._errors_as_sentences():
             self._watch()
         self.execute("BEGIN")
         try:
@@ -128,8 +128,8 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[int]:
-        """Runs its block as one transaction, all or nothing, and gives the revision that the rows it changes get."""
-        # IMMEDIATE: it waits for other writers here, and not in the middle, where SQLite would have to refuse it.
+        """Run the block as one transaction, all or nothing, and yield the revision of the rows that it changes."""
+        # IMMEDIATE: wait for other writers here, not in the middle, where SQLite would have to refuse.
         self.execute("BEGIN IMMEDIATE")
         try:
             before = self._connection.total_changes
@@ -142,7 +142,7 @@ class Database:
             raise
 
     @contextmanager
-    def _spoken(self) -> Iterator[None]:
+    def _errors_as_sentences(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:

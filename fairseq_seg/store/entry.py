@@ -1,4 +1,4 @@
-"""The pairs of a translation memory: as it holds them, on their way into it, and what becomes of them."""
+"""The pairs of a translation memory: as it holds them, on their way in, and how many of them got there."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 
 Conflict = Literal["keep", "overwrite", "skip"]
 MAX_SYMBOLS = 1000
-# What no XML file can hold, and so no TMX could carry on.
+# Characters that no XML file, and so no TMX, can hold.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 
-Symbols = tuple[np.ndarray, np.ndarray]
+# The symbols of source and target.
+SymbolPair = tuple[np.ndarray, np.ndarray]
 
 
 class Entry(NamedTuple):
@@ -36,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class TranslationUnit(NamedTuple):
-    """A pair on its way into a memory; dates are ISO, UTC, in whole seconds, and now where they are not given."""
+    """A pair on its way into a memory; dates are ISO, UTC, in whole seconds, by default now."""
 
     source: str
     target: str
@@ -48,7 +49,7 @@ class TranslationUnit(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """What stands in a file's place of a pair that cannot be one, and why; `add_many` counts it."""
+    """Stands in for a unit of a file that cannot become a pair, and says why; `add_many` counts it."""
 
     reason: str
 
@@ -62,8 +63,8 @@ class Changes(NamedTuple):
 
 
 @dataclass
-class Counts:
-    """What became of many pairs: each is in exactly one of added, updated, present (the same pair) and skipped."""
+class ImportCounts:
+    """What became of many pairs: each is either added, updated, present (the same pair) or skipped."""
 
     added: int = 0
     updated: int = 0
@@ -72,9 +73,19 @@ class Counts:
     symbols: int = 0
     unknown_symbols: int = 0
 
+    def __str__(self) -> str:
+        text = f"{self.added:,} added, {self.updated:,} updated, {self.present:,} already there"
+        text += f", {self.skipped.total():,} skipped"
+        if self.skipped:
+            text += f" ({'; '.join(f'{reason}: {count:,}' for reason, count in self.skipped.most_common(5))}"
+            text += "; others)" if len(self.skipped) > 5 else ")"
+        if self.unknown_symbols:
+            text += f"; {self.unknown_symbols / self.symbols:.2%} of the new symbols are unknown to the dictionaries"
+        return text
 
-def unfit(pair: TranslationUnit, symbols: Symbols | None = None, max_symbols: int = MAX_SYMBOLS) -> str | None:
-    """Says what a pair has that no entry may have; before it is cut into symbols, by its texts alone."""
+
+def unfit(pair: TranslationUnit, symbols: SymbolPair | None = None, max_symbols: int = MAX_SYMBOLS) -> str | None:
+    """Say what keeps a pair out of a memory; before it is cut into symbols, by its texts alone."""
     texts = (pair.source, pair.target, pair.origin, pair.unit, *itertools.chain(*(pair.attributes or {}).items()))
     if any(UNPRINTABLE.search(text) for text in texts):
         return "a control character"

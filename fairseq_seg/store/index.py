@@ -1,12 +1,12 @@
 """Search in a translation memory: a Lucene index derived from it, and the rows that came after the index.
 
-The index only proposes: it names entries that may be similar. What an entry holds is always read from the database, so
-an index that lags behind never shows a deleted pair or an old text; and entries that are newer than the index are all
-compared, which for some thousands takes less time than Lucene's own search. A memory with no more entries than that has
-no index, and needs no Java.
+The index only proposes entries that may be similar. What an entry holds is always read from the database, so an index
+that lags behind never shows a deleted pair or an old text. Entries that are newer than the index are all compared,
+which for some thousands takes less time than Lucene's own search. A memory with no more entries than that has no index,
+and needs no Java.
 
-Indexes lie in the memory's folder as `index.1`, `index.2` ... One process at a time makes a new one, beside, and
-renames it when it is whole; those that no reader has open are removed then.
+Indexes lie in the memory's folder as `index.1`, `index.2` ... One process at a time builds a new one beside them and
+renames it when it is whole; then the ones that no reader has open are removed.
 """
 
 from __future__ import annotations
@@ -22,39 +22,37 @@ from typing import NamedTuple
 import numpy as np
 
 from fairseq_seg.corpus.settings import SearchSettings
-from fairseq_seg.files import lock_file
-from fairseq_seg.retrieval.fuzzy import best_matches
+from fairseq_seg.files import UNFINISHED, lock_file, make_whole
+from fairseq_seg.retrieval.fuzzy import OVERFETCH, best_matches
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
-from fairseq_seg.retrieval.retriever import OVERFETCH
-from fairseq_seg.retrieval.unit import Symbols, Words
-from fairseq_seg.store.store import Entry, TranslationMemory
+from fairseq_seg.retrieval.unit import SymbolUnit, Unit
+from fairseq_seg.store.entry import Entry
+from fairseq_seg.store.store import TranslationMemory
 
 logger = logging.getLogger(__name__)
 
-# An index is made when more entries than this are not in one.
+# An index is built when more entries than this are not in one,
 UNINDEXED = 10_000
-# ... or than this share of those that are: making an index takes the longer, the larger the memory is.
+# and more than this share of the entries that are: the larger the memory, the longer it takes to build an index.
 UNINDEXED_SHARE = 0.1
 SETTINGS = SearchSettings()
-UNIT = Symbols()
-# How the names of unfinished and of half removed indexes end.
-LEFTOVER = ".part"
+UNIT = SymbolUnit()
 
 
-class Found(NamedTuple):
-    """An entry and the fuzzy score (Eq. 3) of its source to what was searched."""
+class ScoredEntry(NamedTuple):
+    """An entry and the fuzzy score (Eq. 3) of its source against the query."""
 
     entry: Entry
     score: float
 
 
 class MemorySearch:
-    """Finds the entries of a memory whose source is most like a sentence, as the memory is at that moment."""
+    """Finds the entries of a memory whose source is most like a sentence, in its state at that moment."""
 
-    def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Symbols | Words = UNIT):
-        """Opens a memory for reading, and makes its index where that is missing or far behind.
+    def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Unit = UNIT):
+        """Open a memory for reading, and build its index if that is missing or far behind.
 
-        Of the settings, k1, b and candidates count; the index is always in symbols.
+        The settings k1, b and candidates count; the index is always in symbols.
         """
         self.memory = TranslationMemory(path, read_only=True)
         self._settings = settings
@@ -68,34 +66,34 @@ class MemorySearch:
             self._make_index()
         self._refresh()
 
-    def search(self, queries: Sequence[np.ndarray], count: int) -> list[list[Found]]:
-        """Finds, for each query (token ids without eos), the `count` best: higher scores first, then lower ids."""
+    def search(self, queries: Sequence[np.ndarray], count: int) -> list[list[ScoredEntry]]:
+        """Find, for each query (token ids without eos), the `count` best: higher scores first, then lower ids."""
         self._refresh()
         return [self._search_one(np.asarray(query), count) for query in queries]
 
     def encode(self, text: str) -> np.ndarray:
-        """Cuts a text into the symbols of the memory's source side, as `search` takes them."""
+        """Cut a text into the symbols of the memory's source side, as `search` takes them."""
         return self.memory.encode(text, "")[0]
 
     def close(self) -> None:
-        """Closes the memory, and lets its index be removed."""
+        """Close the memory, and let its index be removed."""
         self.memory.close()
         if self._index is not None:
             self._index.close()
 
-    def _search_one(self, query: np.ndarray, count: int) -> list[Found]:
+    def _search_one(self, query: np.ndarray, count: int) -> list[ScoredEntry]:
         sources = dict(self._fresh)
         if self._index is not None:
             hits = self._index.search(UNIT.text(query), OVERFETCH * self._settings.candidates)
             indexed = self.memory.sources_of(hit for hit in hits if hit not in sources)
             sources |= {id: self._score_unit.characters(symbols) for id, symbols in indexed}
         ids = np.fromiter(sources, dtype=np.int64, count=len(sources))
-        best, scores = best_matches(self._score_unit.characters(query), ids, list(sources.values()), count)
+        best, scores = best_matches(self._score_unit.query_characters(query), ids, list(sources.values()), count)
         found = ids[best].tolist()
         entries = {entry.id: entry for entry in self.memory.entries_of(found)}
         ranked = [(entries.get(id), score) for id, score in zip(found, scores.tolist(), strict=True)]
-        # What was changed or deleted since the scoring has no score; the next search has it.
-        return [Found(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
+        # What was changed or deleted since the scoring has no score yet; the next search will score it.
+        return [ScoredEntry(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
 
     # The index and what it does not know
 
@@ -107,7 +105,7 @@ class MemorySearch:
         return unindexed > max(UNINDEXED, UNINDEXED_SHARE * self._indexed)
 
     def _refresh(self) -> None:
-        """Learns of what changed since the last search; where nothing did, that is one small query."""
+        """Take over what changed since the last search; if nothing did, that costs one small query."""
         if self.memory.revision == self._revision:
             return
         self._read_changes()
@@ -123,11 +121,11 @@ class MemorySearch:
         self._revision = changes.revision
 
     def _take_newest_index(self) -> bool:
-        """Opens the newest index, if there is one that is newer than what is open."""
+        """Open the newest index if it is newer than the open one."""
         for folder in reversed(index_folders(self.memory.path)):
             if self._index is not None and folder == self._index.folder:
                 return False
-            index = open_index(folder, self.memory, self._settings)
+            index = open_memory_index(folder, self.memory, self._settings)
             if index is not None:
                 if self._index is not None:
                     self._index.close()
@@ -142,7 +140,7 @@ class MemorySearch:
             made = make_index(self.memory, wait=False)
         except OSError as error:
             logger.warning(
-                "%s cannot be indexed (%s): every search compares all of its entries; run seg-memory rebuild with "
+                "%s cannot be indexed (%s), so every search compares all of its entries: run seg-memory rebuild with "
                 "write permission.",
                 self.memory.path,
                 error.strerror,
@@ -153,7 +151,7 @@ class MemorySearch:
 
 
 class OpenIndex:
-    """An index that is open for reading; as long as it is, nobody removes it."""
+    """An index that is open for reading, which nobody removes meanwhile."""
 
     def __init__(self, folder: Path, lock: int, identity: dict, settings: SearchSettings):
         self.folder = folder
@@ -163,70 +161,67 @@ class OpenIndex:
         self._lucene = LuceneIndex(folder / "lucene", identity, settings.k1, settings.b)
 
     def search(self, text: str, count: int) -> list[int]:
-        """Names the ids of up to ``count`` entries, best first."""
+        """Return the ids of up to ``count`` entries, best first."""
         return self.ids[self._lucene.search(text, count)].tolist()
 
     def close(self) -> None:
-        """Lets the index be removed."""
+        """Let the index be removed."""
         os.close(self._lock)
 
 
 def index_folders(path: Path) -> list[Path]:
-    """Lists the finished indexes of a memory, oldest first."""
+    """List the finished indexes of a memory, oldest first."""
     found = [folder for folder in path.glob("index.*") if folder.suffix[1:].isdigit()]
     return sorted(found, key=lambda folder: int(folder.suffix[1:]))
 
 
-def open_index(folder: Path, memory: TranslationMemory, settings: SearchSettings) -> OpenIndex | None:
-    """Opens an index; None where it was removed meanwhile, is of an older format or of other symbols, or is newer than
-    the memory, which then is an older copy that was put back."""
+def open_memory_index(folder: Path, memory: TranslationMemory, settings: SearchSettings) -> OpenIndex | None:
+    """Open an index of a memory, or return None if it does not fit.
+
+    It may have been removed meanwhile, be of an older format or of other symbols, or be newer than the memory, which is
+    then an older copy that was put back.
+    """
     try:
         lock = os.open(folder / "ids.npy", os.O_RDONLY)
     except OSError:
         return None
     identity = index_identity(folder / "lucene") if lock_file(lock, "shared") else None
-    fits = identity and identity["symbols"] == memory.symbols_fingerprint and identity["revision"] <= memory.revision
-    if not fits:
-        os.close(lock)
-        return None
-    return OpenIndex(folder, lock, identity, settings)
+    if identity and identity["symbols"] == memory.symbols_fingerprint and identity["revision"] <= memory.revision:
+        return OpenIndex(folder, lock, identity, settings)
+    os.close(lock)
+    return None
 
 
 def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
-    """Indexes all entries anew; None where another process is at it already and this one should not ``wait``.
+    """Build a new index of all entries; return None if another process is at it and this one should not ``wait``.
 
-    Killed at any point, it leaves what was there before.
+    A process that is killed at any point leaves what was there before.
     """
     with only_maker(memory.path, wait) as alone:
         if not alone:
             return None
-        # Asked first: what changes while the entries are read is newer than the index, and so is compared as well.
+        # Read first: what changes while the entries are read is newer than the index, and so is compared as well.
         revision = memory.revision
         ids, texts = [], []
         for entry in memory.entries():
             ids.append(entry.id)
             texts.append(UNIT.text(entry.source_symbols))
-        for folder in memory.path.glob(f"index*{LEFTOVER}"):  # of a killed process
-            shutil.rmtree(folder)
-        partial = memory.path / f"index{LEFTOVER}"
-        partial.mkdir()
-        try:
-            identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "pairs": len(ids)}
-            build_index(partial / "lucene", texts, identity)
-            np.save(partial / "ids.npy", np.array(ids, dtype=np.int64))
-            older = index_folders(memory.path)
-            number = 1 + max((int(folder.suffix[1:]) for folder in older), default=0)
-            finished = partial.rename(memory.path / f"index.{number}")
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        for leftover in memory.path.glob(f"index*{UNFINISHED}"):  # of a killed process
+            shutil.rmtree(leftover)
+        older = index_folders(memory.path)
+        number = 1 + max((int(folder.suffix[1:]) for folder in older), default=0)
+        identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "pairs": len(ids)}
+        with make_whole(memory.path / f"index.{number}") as beside:
+            build_index(beside / "lucene", texts, identity)
+            np.save(beside / "ids.npy", np.array(ids, dtype=np.int64))
         for folder in older:
             remove_unless_open(folder)
-        return finished
+        return memory.path / f"index.{number}"
 
 
 @contextmanager
 def only_maker(path: Path, wait: bool) -> Iterator[bool]:
-    """Sees to it that one process at a time makes an index of a memory; the lock ends with its process."""
+    """Let one process at a time build an index of a memory; yield whether it is this one."""
     lock = os.open(path / "index.lock", os.O_RDWR | os.O_CREAT)
     try:
         yield lock_file(lock, "exclusive", wait)
@@ -235,11 +230,11 @@ def only_maker(path: Path, wait: bool) -> Iterator[bool]:
 
 
 def remove_unless_open(folder: Path) -> None:
-    """Removes an index that no reader has open; another is removed with a later index."""
+    """Remove an index unless a reader has it open; then a later index will remove it."""
     lock = os.open(folder / "ids.npy", os.O_RDONLY)
     try:
         if lock_file(lock, "exclusive"):
             # Renamed first, so that a killed process leaves no half of an index under its name.
-            shutil.rmtree(folder.rename(folder.with_name(folder.name + LEFTOVER)))
+            shutil.rmtree(folder.rename(folder.with_name(folder.name + UNFINISHED)))
     finally:
         os.close(lock)

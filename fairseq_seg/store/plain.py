@@ -1,8 +1,8 @@
-r"""Pairs as plain text, UTF-8: tab-separated files, and two files with one text a line each.
+r"""Pairs as plain text, UTF-8: tab-separated files, and two files with one text per line.
 
 A tab-separated line is a source, a tab and a target; in both, `\t`, `\n`, `\r` and `\\` stand for a tab, a line feed, a
-carriage return and a backslash, and every other backslash for itself. Empty lines are passed over. The lines of two
-plain files are taken as they are. A line's number is its pair's unit.
+carriage return and a backslash, and every other backslash for itself. Empty lines are skipped. The lines of two plain
+files are read verbatim. A line's number is its pair's unit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNESCAPES = {escape: character for character, escape in ESCAPES.items()}
 
 
 def read_tsv(stream: BinaryIO, name: str) -> Iterator[TranslationUnit]:
-    """Iterates over the pairs of a tab-separated stream."""
+    """Iterate over the pairs of a tab-separated stream."""
     for number, line in enumerate(read_lines(stream, name), start=1):
         if not line:
             continue
@@ -34,14 +34,14 @@ def read_tsv(stream: BinaryIO, name: str) -> Iterator[TranslationUnit]:
 
 
 def write_tsv(entries: Iterable[Entry], file: BinaryIO) -> None:
-    """Writes the texts of entries as tab-separated lines."""
+    """Write the texts of entries as tab-separated lines."""
     table = str.maketrans(ESCAPES)
     for entry in entries:
         file.write(f"{entry.source.translate(table)}\t{entry.target.translate(table)}\n".encode())
 
 
 def read_text(source: Path, target: Path) -> Iterator[TranslationUnit]:
-    """Iterates over the pairs of two files, line by line."""
+    """Iterate over the pairs of two files, line by line."""
     with open(source, "rb") as source_file, open(target, "rb") as target_file:
         pairs = zip_longest(read_lines(source_file, str(source)), read_lines(target_file, str(target)))
         for number, (source_line, target_line) in enumerate(pairs, start=1):

@@ -1,8 +1,8 @@
 """PO, the catalogues of gettext: translated messages, with polib.
 
-A message's line is its unit and its `msgctxt` an attribute. Of a message with a plural, the first form translates the
-singular and each further form the plural (the only form of a language without plurals: the plural); `plural` is an
-attribute with the form's number. Fuzzy, untranslated and obsolete messages are skipped.
+A message's line is its unit and its `msgctxt` an attribute. In a message with a plural, the first form translates the
+singular and each further form the plural (in a language without plurals, the only form translates the plural);
+`plural` is an attribute with the form's number. Fuzzy, untranslated and obsolete messages are skipped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ STRING = re.compile(r'(msg\w+(\[\d+])?\s*)?"([^"\\]|\\.)*"')
 
 
 def read_po(path: Path, target_lang: str) -> Iterator[TranslationUnit | Skipped]:
-    """Iterates over the messages of a PO file; a malformed file is refused with its line."""
+    """Iterate over the messages of a PO file; refuse a malformed file and name the line."""
     try:
         import polib
     except ModuleNotFoundError:
-        raise SegError("PO files are read with polib: install it with `pip install polib`.") from None
+        raise SegError("Reading PO files needs polib: run `pip install polib`.") from None
 
     check_lines(path, polib.detect_encoding(str(path)))
     try:
@@ -57,7 +57,7 @@ def read_po(path: Path, target_lang: str) -> Iterator[TranslationUnit | Skipped]
 
 
 def check_lines(path: Path, encoding: str) -> None:
-    """Refuses a file in another encoding than it says, or with a string that does not end, which polib would cut."""
+    """Refuse a file that is not in the encoding it names, or with an unterminated string, which polib would cut."""
     with open(path, "rb") as file:
         for number, line in enumerate(read_lines(file, str(path), encoding), start=1):
             text = line.strip().removeprefix("#~").strip()

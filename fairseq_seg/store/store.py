@@ -31,16 +31,16 @@ from fairseq_seg.store.entry import (
     MAX_SYMBOLS,
     Changes,
     Conflict,
-    Counts,
     Entry,
+    ImportCounts,
     Skipped,
-    Symbols,
+    SymbolPair,
     TranslationUnit,
     unfit,
 )
 
 FORMAT = "1"
-# Pairs a transaction: enough that a commit costs nothing, few enough that other writers get their turn.
+# Pairs per transaction: enough that a commit costs nothing, few enough that other writers get their turn.
 BATCH = 2000
 COLUMNS = "id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision"
 # In the order of `TranslationMemory._row`, the date of the change last.
@@ -60,9 +60,9 @@ class TranslationMemory:
         spm_source: str | Path | None = None,
         spm_target: str | Path | None = None,
     ) -> TranslationMemory:
-        """Makes an empty memory for the dictionaries of a data-bin, and opens it.
+        """Make an empty memory for the dictionaries of a data-bin, and open it.
 
-        Without a sentencepiece model, texts are taken to be in symbols already, with blanks between them.
+        Without a sentencepiece model, texts must be in symbols already, with blanks between them.
         """
         path = Path(path)
         if path.exists():
@@ -104,7 +104,7 @@ class TranslationMemory:
         self.subword_fingerprints: tuple[str, str] = (meta["source_subwords"], meta["target_subwords"])
 
     def close(self) -> None:
-        """Closes the database; all that was acknowledged is in it already."""
+        """Close the database; all that was acknowledged is in it already."""
         self._database.close()
 
     def __enter__(self) -> TranslationMemory:
@@ -117,7 +117,7 @@ class TranslationMemory:
 
     @property
     def symbols_fingerprint(self) -> str:
-        """Identifies the dictionaries and subword models that the symbols of the entries were made with."""
+        """Identify the dictionaries and subword models that the symbols of the entries were made with."""
         return blake2b(
             " ".join(self.dictionary_fingerprints + self.subword_fingerprints).encode(), digest_size=8
         ).hexdigest()
@@ -151,8 +151,8 @@ class TranslationMemory:
             encoders.append(SymbolEncoder(symbols, SubwordModel(model) if subwords else None))
         return encoders[0], encoders[1]
 
-    def encode(self, source: str, target: str) -> Symbols:
-        """Gives the symbols of both sides of a pair, as an entry holds them."""
+    def encode(self, source: str, target: str) -> SymbolPair:
+        """Return the symbols of both sides of a pair as an entry holds them."""
         return self._encoders[0].encode(source), self._encoders[1].encode(target)
 
     # Reading
@@ -166,29 +166,28 @@ class TranslationMemory:
         return self._database.revision
 
     def entry(self, id: int) -> Entry:
-        """Gives one entry."""
+        """Return one entry."""
         rows = self._database.rows(f"SELECT {COLUMNS} FROM entries WHERE id = ?", (id,))
         if not rows:
             raise SegError(f"{self.path} has no entry {id}.")
         return as_entry(rows[0])
 
     def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
-        """Gives the id and the source symbols of those ids that exist: all that a comparison needs, in a quarter of the
-        time that whole entries take."""
+        """Return the id and source symbols of each id that exists, in a quarter of the time of whole entries."""
         query = "SELECT id, source_symbols FROM entries WHERE id IN (SELECT value FROM json_each(?))"
         rows = self._database.rows(query, (json.dumps(list(ids)),))
         return [(id, np.frombuffer(symbols, dtype="<i4")) for id, symbols in rows]
 
     def entries_of(self, ids: Iterable[int]) -> list[Entry]:
-        """Gives the entries of these ids that exist, by id."""
+        """Return the entries that exist among these ids, in order."""
         query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
         return [as_entry(row) for row in self._database.rows(query, (json.dumps(list(ids)),))]
 
     def entries(self) -> Iterator[Entry]:
-        """Iterates over all entries by id.
+        """Iterate over all entries by id.
 
-        It reads page by page and so sees what is written meanwhile, unless it runs within a `snapshot`. Who asks for
-        `revision` first, and for the `changes` since then afterwards, misses nothing either.
+        Reads page by page, and so sees what is written meanwhile unless within a `snapshot`. To miss
+        nothing without one, read `revision` first, and the `changes` since then afterwards.
         """
         query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
         last = 0
@@ -197,7 +196,7 @@ class TranslationMemory:
             last = rows[-1][0]
 
     def changes(self, since: int) -> Changes:
-        """Gives what changed after the revision `since`; an entry added and deleted since then is only a deleted id."""
+        """Return what changed after the revision `since`; what was added and deleted since is only a deleted id."""
         # By revision: asked for the order of ids, SQLite would walk through all entries.
         condition = "WHERE revision > ? ORDER BY revision, id"
         with self.snapshot():
@@ -206,7 +205,7 @@ class TranslationMemory:
             return Changes(self.revision, [as_entry(row) for row in entries], [id for (id,) in deleted])
 
     def statistics(self) -> dict[str, int | str]:
-        """Sums up what the memory holds, by names that people can read."""
+        """Sum up what the memory holds, under names for people."""
         totals = "count(*), count(DISTINCT source_key), count(DISTINCT origin), min(created), max(changed)"
         lengths = "total(length(source_symbols)), total(length(target_symbols))"
         with self.snapshot():
@@ -219,18 +218,18 @@ class TranslationMemory:
             "pairs": pairs,
             "sources": sources,
             "origins": origins,
-            # Four bytes a symbol.
-            "source symbols": f"{symbols[0] / 4 / max(pairs, 1):.1f} a pair",
-            "target symbols": f"{symbols[1] / 4 / max(pairs, 1):.1f} a pair",
+            # Four bytes per symbol.
+            "source symbols": f"{symbols[0] / 4 / max(pairs, 1):.1f} per pair",
+            "target symbols": f"{symbols[1] / 4 / max(pairs, 1):.1f} per pair",
             "first created": first or "-",
             "last changed": last or "-",
             "deleted": deleted,
             "revision": revision,
-            "symbols made by": self.symbols_fingerprint,
+            "fingerprint": self.symbols_fingerprint,
         }
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Holds one state of the memory for reading, whatever others write meanwhile."""
+        """Read one state of the memory within the block, whatever others write meanwhile."""
         return self._database.snapshot()
 
     # Writing
@@ -245,10 +244,10 @@ class TranslationMemory:
         attributes: dict[str, str] | None = None,
         conflict: Conflict = "keep",
     ) -> int:
-        """Adds a pair and returns its id; a pair that is there already keeps its id.
+        """Add a pair and return its id; a pair that is there already keeps its id.
 
         `conflict` says what happens to a source that has another target already: "keep" both; "overwrite", so that the
-        new target is the only one; or "skip" the new pair (the id is that of the pair that stays).
+        new target is the only one; or "skip" the new pair (and get the id of the pair that stays).
         """
         pair = TranslationUnit(source, target, origin, unit, attributes)
         symbols = self._symbols(pair, MAX_SYMBOLS)
@@ -259,25 +258,28 @@ class TranslationMemory:
 
     def add_many(
         self, units: Iterable[TranslationUnit | Skipped], conflict: Conflict = "keep", max_symbols: int = MAX_SYMBOLS
-    ) -> Counts:
-        """Adds pairs in transactions of a few thousand, and counts what became of them and why.
+    ) -> ImportCounts:
+        """Add pairs in transactions of a few thousand, and count what became of them and why.
 
-        Each transaction is kept when a later one fails or the process is killed; to go on, add the same pairs again:
-        those that are there are passed over quickly. A pair with a side of more than `max_symbols` symbols is skipped.
+        Each transaction is kept when a later one fails or the process is killed. To resume, add the same pairs again:
+        those already there take little time. A pair with a side of more than `max_symbols` symbols is skipped.
         """
-        counts = Counts()
+        counts = ImportCounts()
         units = iter(units)
         while batch := list(itertools.islice(units, BATCH)):
             # Cutting into symbols is the slow part: it is done before other writers are locked out.
             ready = []
             for pair in batch:
-                symbols = pair if isinstance(pair, Skipped) else self._symbols(pair, max_symbols)
+                if isinstance(pair, Skipped):
+                    counts.skipped[pair.reason] += 1
+                    continue
+                symbols = self._symbols(pair, max_symbols)
                 if isinstance(symbols, Skipped):
                     counts.skipped[symbols.reason] += 1
-                else:
-                    ready.append((pair, symbols))
-                    counts.symbols += sum(map(len, symbols or ()))
-                    counts.unknown_symbols += sum(int(np.sum(side == UNKNOWN)) for side in symbols or ())
+                    continue
+                ready.append((pair, symbols))
+                counts.symbols += sum(map(len, symbols or ()))
+                counts.unknown_symbols += sum(int(np.sum(side == UNKNOWN)) for side in symbols or ())
             outcomes: Counter[str] = Counter()
             with self._database.transaction() as revision:
                 for pair, symbols in ready:
@@ -292,7 +294,7 @@ class TranslationMemory:
     def update(
         self, id: int, source: str | None = None, target: str | None = None, attributes: dict[str, str] | None = None
     ) -> None:
-        """Changes an entry: what is not given stays as it is, given attributes replace all of them."""
+        """Change an entry: what is not given stays, given attributes replace all of them."""
         with self._database.transaction() as revision:
             old = self.entry(id)
             pair = TranslationUnit(
@@ -304,22 +306,21 @@ class TranslationMemory:
             )
             # An entry that was let in with more symbols than usual may stay so.
             longest = max(MAX_SYMBOLS, len(old.source_symbols), len(old.target_symbols))
-            symbols = self.encode(pair.source, pair.target) if not unfit(pair) else None
-            if reason := unfit(pair, symbols, longest):
+            if reason := unfit(pair) or unfit(pair, symbols := self.encode(pair.source, pair.target), longest):
                 raise SegError(f"Entry {id} of {self.path} cannot be changed: it would have {reason}.")
             if any(twin != id and text == pair.target for twin, text in self._same_source(pair.source)):
                 raise SegError(f"{self.path} holds that pair already: delete entry {id} instead.")
             self._overwrite(id, pair, symbols, revision)
 
     def delete(self, *ids: int) -> None:
-        """Deletes entries, all or none; their ids are remembered as deleted and never given again."""
+        """Delete entries, all or none; their ids are remembered as deleted and never given again."""
         with self._database.transaction() as revision:
             for id in ids:
                 self.entry(id)
                 self._remove(id, revision)
 
-    def _symbols(self, pair: TranslationUnit, max_symbols: int) -> Symbols | None | Skipped:
-        """Gives a pair's symbols, None where the memory holds the pair already, or why it cannot hold it."""
+    def _symbols(self, pair: TranslationUnit, max_symbols: int) -> SymbolPair | None | Skipped:
+        """Return a pair's symbols, None if the memory holds the pair already, or why it cannot hold it."""
         if reason := unfit(pair):
             return Skipped(reason)
         if any(target == pair.target for _, target in self._same_source(pair.source)):
@@ -329,14 +330,14 @@ class TranslationMemory:
         return Skipped(reason) if reason else symbols
 
     def _same_source(self, source: str) -> list[tuple[int, str]]:
-        """Lists the entries with a source text, as (id, target)."""
+        """List the entries with a source text, as (id, target)."""
         query = "SELECT id, target FROM entries WHERE source_key = ? AND source = ? ORDER BY id"
         return self._database.rows(query, (text_key(source), source))
 
     def _put(
-        self, pair: TranslationUnit, symbols: Symbols | None, conflict: Conflict, revision: int
+        self, pair: TranslationUnit, symbols: SymbolPair | None, conflict: Conflict, revision: int
     ) -> tuple[Literal["added", "updated", "present", "skipped"], int]:
-        """Adds a pair within a transaction; says what became of it, and under which id it, or what stays, is found."""
+        """Add a pair within a transaction; return what became of it, and the id of it or of what stays instead."""
         found = self._same_source(pair.source)
         same = [id for id, target in found if target == pair.target]
         if same and (conflict != "overwrite" or len(found) == 1):
@@ -357,7 +358,7 @@ class TranslationMemory:
         query = f"INSERT INTO entries ({WRITTEN}, created) VALUES ({', '.join('?' * len(row))})"
         return "added", self._database.execute(query, row)
 
-    def _overwrite(self, id: int, pair: TranslationUnit, symbols: Symbols, revision: int) -> None:
+    def _overwrite(self, id: int, pair: TranslationUnit, symbols: SymbolPair, revision: int) -> None:
         row = (*self._row(pair, symbols, revision), pair.changed or now())
         query = f"UPDATE entries SET ({WRITTEN}) = ({', '.join('?' * len(row))}) WHERE id = ?"
         self._database.execute(query, (*row, id))
@@ -367,8 +368,8 @@ class TranslationMemory:
         self._database.execute("INSERT INTO deleted VALUES (?, ?)", (id, revision))
 
     @staticmethod
-    def _row(pair: TranslationUnit, symbols: Symbols, revision: int) -> tuple:
-        """Gives the values of the columns `WRITTEN`, but for the date of the change."""
+    def _row(pair: TranslationUnit, symbols: SymbolPair, revision: int) -> tuple:
+        """Return the values of the columns `WRITTEN`, except for the date of the change."""
         source_symbols, target_symbols = (side.astype("<i4").tobytes() for side in symbols)
         attributes = json.dumps(pair.attributes or {}, ensure_ascii=False)
         texts = (pair.source, pair.target, text_key(pair.source), source_symbols, target_symbols)
@@ -376,20 +377,17 @@ class TranslationMemory:
 
 
 def as_entry(row: tuple) -> Entry:
-    """Makes an entry of a row of `COLUMNS`."""
-    entry = Entry(*row)
-    return entry._replace(
-        source_symbols=np.frombuffer(entry.source_symbols, dtype="<i4"),
-        target_symbols=np.frombuffer(entry.target_symbols, dtype="<i4"),
-        attributes=json.loads(entry.attributes),
-    )
+    """Turn a row of `COLUMNS` into an entry."""
+    id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision = row
+    symbols = np.frombuffer(source_symbols, dtype="<i4"), np.frombuffer(target_symbols, dtype="<i4")
+    return Entry(id, source, target, *symbols, origin, unit, created, changed, json.loads(attributes), revision)
 
 
 def text_key(text: str) -> int:
-    """Gives a text's 64-bit key, by which the database finds it without an index of whole texts."""
+    """Return a text's 64-bit key, by which the database finds it without an index of whole texts."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def now() -> str:
-    """Gives the time, UTC, in whole seconds as TMX has it."""
+    """Return the time, UTC, in whole seconds as in TMX."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

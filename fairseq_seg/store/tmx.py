@@ -1,8 +1,8 @@
 """TMX 1.4, the exchange format of translation memories: a streaming reader that trusts no file, and a writer.
 
-Of a translation unit (`tu`), the texts of the two languages become the pair. `tuid` is its unit (the unit's number in
-the file where it has none), `creationdate` and `changedate` are its dates; all other attributes, each `prop` by its
-type, and each `note` become its attributes. What stands at the target's `tuv` counts where the `tu` itself is silent.
+The texts of the two languages in a translation unit (`tu`) become the pair. `tuid` is its unit (by default the unit's
+number in the file), `creationdate` and `changedate` are its dates; all other attributes, each `prop` by its type, and
+each `note` become its attributes. What the target's `tuv` says counts if the `tu` itself does not say it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CODES = {"bpt", "ept", "ph", "it", "ut"}
 
 
 def read_tmx(path: Path, source_lang: str, target_lang: str, keep_tags: bool) -> Iterator[TranslationUnit | Skipped]:
-    """Iterates over the units of a TMX file; a malformed file is refused with its line when that line is reached.
+    """Iterate over the units of a TMX file; refuse a malformed file when the bad line is reached.
 
     Nothing is fetched, no entity is expanded, and libxml2 stops at 256 levels of nesting and at 10 MB of one text.
     """
@@ -53,7 +53,7 @@ def read_tmx(path: Path, source_lang: str, target_lang: str, keep_tags: bool) ->
                     number += 1
                     yield read_unit(element, number, str(path), source_lang, target_lang, keep_tags)
                 if 1 < depth <= 3:
-                    # What has been read is let go, so that a file of any size needs little memory.
+                    # Free what has been read, so that a file of any size needs little RAM.
                     element.clear()
                     while element.getprevious() is not None:
                         del element.getparent()[0]
@@ -68,7 +68,7 @@ def read_tmx(path: Path, source_lang: str, target_lang: str, keep_tags: bool) ->
 
 
 def check_root(root: Element, path: Path) -> None:
-    """Refuses XML that is no TMX, and a TMX that declares entities, which serve attacks only."""
+    """Refuse XML that is not TMX, and a TMX that declares entities, which only serve attacks."""
     if local_name(root) != "tmx":
         raise SegError(f"{path}: line {root.sourceline} starts a <{local_name(root)}>, not a <tmx>: is it a TMX file?")
     declarations = root.getroottree().docinfo.internalDTD
@@ -79,9 +79,9 @@ def check_root(root: Element, path: Path) -> None:
 def read_unit(
     unit: Element, number: int, path: str, source_lang: str, target_lang: str, keep_tags: bool
 ) -> TranslationUnit | Skipped:
-    """Makes a pair of a `tu`."""
+    """Read a pair from a `tu`."""
     variants = [child for child in unit if local_name(child) == "tuv"]
-    source, target = (choose(variants, lang) for lang in (source_lang, target_lang))
+    source, target = (find_variant(variants, lang) for lang in (source_lang, target_lang))
     if source is None or target is None:
         missing = source_lang if source is None else target_lang
         return Skipped(f"no text in {missing}, only in {', '.join(sorted(map(language, variants))) or 'none'}")
@@ -124,8 +124,8 @@ def read_unit(
     )
 
 
-def choose(variants: list[Element], lang: str) -> Element | None:
-    """Gives the text in a language: in exactly that one, else the first in a variety of it (en-GB for en)."""
+def find_variant(variants: list[Element], lang: str) -> Element | None:
+    """Return the text in exactly this language, else the first one in a variety of it (en-GB for en)."""
     wanted = lang.lower().replace("_", "-")
     exact = [variant for variant in variants if language(variant) == wanted]
     alike = [variant for variant in variants if language(variant).split("-")[0] == wanted.split("-")[0]]
@@ -133,12 +133,12 @@ def choose(variants: list[Element], lang: str) -> Element | None:
 
 
 def language(variant: Element) -> str:
-    """Gives the language of a `tuv` in lower case, as en or en-gb; before TMX 1.4 the attribute was plain lang."""
+    """Return the language of a `tuv` in lower case, en or en-gb; before TMX 1.4 the attribute was plain lang."""
     return (variant.get(XML_LANG) or variant.get("lang") or "").lower().replace("_", "-")
 
 
 def segment_text(segment: Element, keep_tags: bool) -> str | None:
-    """Gives the text of a `seg`, with the codes of its inline tags as text or without them; None for a lost entity.
+    """Return the text of a `seg`, with or without the codes of its inline tags; None if it has a lost entity.
 
     `hi` only marks text, which stays; `sub` is a text of its own within a code, and goes or stays with it.
     """
@@ -158,12 +158,12 @@ def segment_text(segment: Element, keep_tags: bool) -> str | None:
 
 
 def local_name(element: Element) -> str:
-    """Gives an element's name without its namespace, and nothing for a comment."""
+    """Return an element's name without its namespace, and nothing for a comment."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def iso_date(date: str) -> str | None:
-    """Turns TMX's 20260131T125900Z into 2026-01-31T12:59:00Z; None where it is no such date."""
+    """Turn TMX's 20260131T125900Z into 2026-01-31T12:59:00Z; return None if it is not such a date."""
     try:
         return datetime.strptime(date, "%Y%m%dT%H%M%SZ").isoformat() + "Z"
     except ValueError:
@@ -171,7 +171,7 @@ def iso_date(date: str) -> str | None:
 
 
 def write_tmx(entries: Iterable[Entry], file: BinaryIO, source_lang: str, target_lang: str) -> None:
-    """Writes entries with all that `read_tmx` reads; revisions and ids are the memory's own and stay behind."""
+    """Write entries with everything that `read_tmx` reads; revisions and ids stay behind."""
     from lxml import etree
 
     header = {
@@ -194,7 +194,7 @@ def write_tmx(entries: Iterable[Entry], file: BinaryIO, source_lang: str, target
 
 
 def unit_element(entry: Entry, source_lang: str, target_lang: str) -> Element:
-    """Makes the `tu` of an entry."""
+    """Return the `tu` of an entry."""
     from lxml.etree import Element, SubElement
 
     unit = Element("tu")

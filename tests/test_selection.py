@@ -1,4 +1,4 @@
-"""Ranking, top-K and Alg. 1."""
+"""The ranking and Alg. 1."""
 
 import random
 from fractions import Fraction
@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairseq_seg.corpus.selection import choose, greedy_coverage, rank
+from fairseq_seg.corpus.selection import greedy_coverage, rank
 
 
 def literal_algorithm_1(query: str, candidates: list[str]) -> list[bool]:
@@ -51,16 +51,3 @@ def test_rank_is_by_score_and_then_by_id():
     ids = np.array([7, 3, 9, 1])
     scores = np.array([0.5, 0.5, 0.9, 0.1], dtype=np.float32)
     assert ids[rank(ids, scores)].tolist() == [9, 3, 7, 1]
-
-
-def test_choose():
-    ids, scores = np.array([4, 2, 8, 6]), np.array([0.9, 0.7, 0.7, 0.2], dtype=np.float32)
-    marks = np.array([1, 0, 0, 1], dtype=np.uint8)
-    assert choose(ids, scores, marks, 3)[0].tolist() == [4, 2, 8]
-    assert choose(ids, scores, marks, 0)[0].tolist() == []
-    # 0.7 is not exact in float32; a score of 0.7 must pass a limit of 0.7.
-    assert choose(ids, scores, marks, 4, min_score=0.7)[0].tolist() == [4, 2, 8]
-    assert choose(ids, scores, marks, 1, "adaptive")[0].tolist() == [4, 6]
-    assert choose(ids, scores, marks, 1, "adaptive", min_score=0.5)[1].tolist() == [scores[0]]
-    with pytest.raises(ValueError, match="choose topk or adaptive"):
-        choose(ids, scores, marks, 1, "best")

@@ -1,0 +1,28 @@
+"""What the command lines share: types of options, and a help text that shows defaults."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def positive(text: str) -> int:
+    """Read an option that must be a whole number above zero."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above zero")
+    return int(text)
+
+
+def add_data_bin(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add a data-bin and its translation direction."""
+    parser.add_argument("data", metavar="DATA-BIN", help=help)
+    parser.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
+    parser.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+
+
+class DefaultsFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the default of an option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        # None, a flag that is off, an empty text and an empty list say nothing.
+        shown = action.default not in (None, "", []) and action.default is not False
+        return super()._get_help_string(action) if shown else action.help

@@ -1,0 +1,64 @@
+"""Learning a sentencepiece BPE whose symbols fairseq's dictionaries number in the same way."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tqdm import tqdm
+
+from fairseq_seg.corpus.dictionary import EOS, PAD, SPECIAL, UNKNOWN
+from fairseq_seg.corpus.subwords import one_blank
+from fairseq_seg.errors import SegError
+from fairseq_seg.files import read_lines, write_whole
+
+
+def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
+    """Learn a BPE of `vocab_size` symbols from text files and write `prefix`.model and `prefix`.dict.txt."""
+    import sentencepiece
+
+    def sentences() -> Iterator[str]:
+        for path in inputs:
+            with path.open("rb") as stream:
+                yield from filter(None, map(one_blank, read_lines(stream, str(path))))
+
+    if vocab_size < 1:
+        raise SegError(f"--vocab-size {vocab_size} is too small: give the number of symbols to learn.")
+    lines = list(tqdm(sentences(), desc="reading", unit=" lines"))
+    if not lines:
+        raise SegError(f"{', '.join(map(str, inputs))}: no text to learn from: give at least one non-empty file.")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            character_coverage=1.0,
+            max_sentence_length=1 << 20,  # the default leaves out lines over 4,192 bytes, and so perhaps a letter
+            bos_id=SPECIAL.index("<s>"),
+            pad_id=PAD,
+            eos_id=EOS,
+            unk_id=UNKNOWN,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise SegError(_explain(str(error), vocab_size)) from None
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    with write_whole(Path(f"{prefix}.dict.txt")) as stream:
+        for index in range(len(SPECIAL), processor.get_piece_size()):
+            stream.write(f"{processor.id_to_piece(index)} 1\n".encode())
+    with write_whole(Path(f"{prefix}.model")) as stream:
+        stream.write(model.getvalue())
+
+
+def _explain(error: str, vocab_size: int) -> str:
+    """Turn sentencepiece's complaint about the number of symbols into a sentence that names our option."""
+    if largest := re.search(r"value <= (\d+)", error):
+        return f"--vocab-size {vocab_size} is too large for this text: use {largest[1]} or less."
+    if smallest := re.search(r"required_chars\. \d+ vs (\d+)", error):
+        return f"--vocab-size {vocab_size} is too small: the text has {smallest[1]} characters and special symbols."
+    return f"sentencepiece could not learn a model: {error}"

@@ -1,0 +1,62 @@
+"""What the command lines share: whole numbers above zero, and a help text that shows defaults."""
+
+import argparse
+import importlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from fairseq_seg.cli.options import DefaultsFormatter, positive
+from tests.stock import ROOT
+
+COMMANDS = re.findall(r"(seg-\w+) = ([\w.]+):main", (ROOT / "setup.py").read_text())
+OURS = {"seg-subword", "seg-attach", "seg-stats", "seg-average", "seg-memory"}
+
+
+def test_positive():
+    assert [positive(text) for text in ("1", "007", "99999999999")] == [1, 7, 99999999999]
+    for text in ("0", "-1", "1.5", "x", "", "²", "1e3"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"'{re.escape(text)}' is not a whole number above zero"):
+            positive(text)
+
+
+def test_help_shows_defaults_that_say_something():
+    parser = argparse.ArgumentParser(formatter_class=DefaultsFormatter)
+    for name, options in {
+        "nothing": {},
+        "flag": {"action": "store_true"},
+        "text": {"default": ""},
+        "several": {"default": [], "action": "append"},
+        "zero": {"default": 0.0},
+        "number": {"default": 16},
+    }.items():
+        parser.add_argument(f"--{name}", help=f"the {name}", **options)
+    shown = re.findall(r"the (\w+) \(default: (\S+)\)", parser.format_help())
+    assert shown == [("zero", "0.0"), ("number", "16")]
+
+
+@pytest.mark.parametrize(("name", "module"), [pair for pair in COMMANDS if pair[0] in OURS])
+def test_every_command_describes_itself(name: str, module: str):
+    command = importlib.import_module(module.replace("fairseq_seg_preprocess", "preprocess"))
+    parser = command.get_parser()
+    assert parser.prog == name and callable(command.main)
+    parsers = [parser]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            parsers += action.choices.values()
+    for each in parsers:
+        help_text = each.format_help()
+        assert "default: None" not in help_text and "default: False" not in help_text
+
+
+@pytest.mark.parametrize(
+    "module", ["preprocess.stats", "preprocess.subword", "preprocess.attach", "fairseq_seg.cli.memory"]
+)
+def test_help_answers_at_once(module: str):
+    command = [sys.executable, "-X", "importtime", "-m", module, "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "usage: seg-" in done.stdout
+    for heavy in ("torch", "fairseq.", "jnius", "pandas", "numpy", "sacrebleu"):
+        assert not re.search(rf"\| +{re.escape(heavy)}", done.stderr), heavy

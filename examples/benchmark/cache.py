@@ -106,6 +106,7 @@ def compare(options: Namespace, folder: Path) -> list[dict]:
 
 
 def main() -> None:
+    """Run the command line."""
     options = parser(__doc__.splitlines()[0], rounds=5)
     options.add_argument("data", nargs="?", metavar="DATA-BIN", help="translate a split of this data, too")
     options.add_argument("--path", type=Path, metavar="CHECKPOINT", help="with this model")

@@ -98,6 +98,7 @@ def peaks(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace,
 
 
 def main() -> None:
+    """Run the command line."""
     options = parser(__doc__.splitlines()[0], rounds=5)
     options.add_argument("--pairs", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="the values of K")
     sizes = options.parse_args()

@@ -90,6 +90,7 @@ def _plot(axes: Axes, palette: dict, curves: Curves) -> None:
 
 
 def main() -> None:
+    """Run the command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("file", type=Path, metavar="FILE", help="what suite.py wrote")
     options.add_argument("folder", type=Path, metavar="FOLDER", help="for the figures")

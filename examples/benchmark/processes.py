@@ -30,7 +30,8 @@ MB = 2**20
 KEPT = 16  # pairs per sentence, as many as seg-attach keeps
 
 
-def parser() -> argparse.ArgumentParser:
+def get_parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("data", nargs="?", metavar="DATA-BIN", help="an attached data-bin; generated without it")
     options.add_argument("-s", "--source-lang", help="source language")
@@ -142,9 +143,10 @@ def compare(rows: list[dict]) -> dict[str, list[float]]:
 
 
 def main() -> None:
+    """Run the command line."""
     from tqdm import tqdm
 
-    options = parser().parse_args()
+    options = get_parser().parse_args()
     if not Path("/proc/self/smaps").exists():
         sys.exit("This needs Linux: it reads /proc/self/smaps.")
     with tempfile.TemporaryDirectory() as folder:

@@ -117,6 +117,7 @@ def profile(checkpoint: Path, data: str, options: list[str]) -> Stopwatch:
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
     parser.add_argument("data", metavar="DATA-BIN")

@@ -68,6 +68,7 @@ def measure(sizes: Namespace, k: int) -> dict[str, float]:
 
 
 def main() -> None:
+    """Run the command line."""
     options = parser(__doc__.splitlines()[0], rounds=3)
     options.add_argument("--pairs", type=int, nargs="+", default=[0, 1], help="the values of K")
     sizes = options.parse_args()

@@ -149,6 +149,7 @@ def machine() -> dict:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", metavar="DATA-BIN", help="for retrieval, Spark and processes")
     parser.add_argument("--json", type=Path, metavar="FILE", default=OUTPUT, help=f"({OUTPUT.relative_to(SCRIPTS)})")

@@ -136,6 +136,7 @@ def start(sizes: Namespace) -> None:
 
 
 def main() -> None:
+    """Run the command line."""
     sizes = parser(__doc__.splitlines()[0], rounds=9).parse_args()
     start(sizes)
     from fairseq.criterions.cross_entropy import CrossEntropyCriterion

@@ -64,10 +64,10 @@ class EntryCache:
         there = Header.load(folder)
         if number_type == "auto":
             number_type = there.number_type if there is not None else "fp32"
-        symbols = [dictionary_fingerprint(side.dictionary.symbols) for side in (model.encoder, model.decoder)]
+        source, target = (dictionary_fingerprint(side.dictionary.symbols) for side in (model.encoder, model.decoder))
         self.format = RowFormat(number_type, model.guided.entry_sizes)
         fingerprint = model_fingerprint(model)
-        wanted = Header(fingerprint, tuple(symbols), number_type, self.format.sizes, self.format.row_bytes)
+        wanted = Header(fingerprint, (source, target), number_type, self.format.sizes, self.format.row_bytes)
         if there is not None:
             there.check(wanted, folder)
         else:

@@ -31,6 +31,8 @@ from fairseq_seg.modules.memory import SlotRead
 
 @dataclass
 class SegCrossEntropyConfig(FairseqDataclass):
+    """The options of the loss."""
+
     label_smoothing: float = field(
         default=0.0,
         metadata={"help": "share of the probability spread over the vocabulary, on the mixture; 0: none, as the paper"},

@@ -5,8 +5,10 @@ They register parameters, convert batches and follow the beam; `modules/guided.p
 
 import logging
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
+from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from omegaconf import II
@@ -30,11 +32,11 @@ STATE = "guided"  # the name of the beam's state among fairseq's incremental sta
 class MemoryConfig(FairseqDataclass):
     """The options of the memory around a translator."""
 
-    fusion: ChoiceEnum(["shallow", "deep", "both"]) = field(
+    fusion: ChoiceEnum(["shallow", "deep", "both"]) = field(  # type: ignore[valid-type]
         default="shallow",
         metadata={"help": "how the memory enters: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
     )
-    memory_keys: ChoiceEnum(list(KINDS)) = field(
+    memory_keys: ChoiceEnum(list(KINDS)) = field(  # type: ignore[valid-type]
         default="context",
         metadata={
             "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), the "
@@ -42,7 +44,7 @@ class MemoryConfig(FairseqDataclass):
             "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
         },
     )
-    memory_match: ChoiceEnum(["diagonal", "full"]) = field(
+    memory_match: ChoiceEnum(["diagonal", "full"]) = field(  # type: ignore[valid-type]
         default="diagonal",
         metadata={"help": "the matrix M that compares a context with the keys (Eq. 4); target keys: full"},
     )
@@ -75,12 +77,17 @@ def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslat
     return GuidedTranslator(translator, memory, str(cfg.fusion), pad, cfg.detach_memory)
 
 
-class Adapter:
+class Adapter(nn.Module):
     """What fairseq's encoder and decoder share: a dictionary, and parts of a guided translator as their own children.
 
     So parameters are called `encoder.*` and `decoder.*`. The guided translator itself is behind a tuple, which hides it
     from nn.Module: nothing is registered twice. It never hears of `train()`; its parts, which are children here, do.
     """
+
+    dictionary: Dictionary
+    if TYPE_CHECKING:  # fairseq's own classes are untyped
+        get_incremental_state: Any
+        set_incremental_state: Any
 
     def adopt(self, guided: GuidedTranslator, part: nn.Module) -> None:
         """Take the children of a part of the guided translator."""

@@ -40,6 +40,8 @@ class GRUDecoder(nn.Module):
 class GRUTranslator(Translator):
     """The translator of these two parts."""
 
+    encoder: GRUEncoder
+    decoder: GRUDecoder
     sums_annotations = True
 
     def __init__(self, encoder: GRUEncoder, decoder: GRUDecoder):
@@ -57,7 +59,8 @@ class GRUTranslator(Translator):
 
     def run(self, previous: Tensor, annotations: Annotations) -> Pass:
         embeddings = self.embed(previous)
-        return Pass(*self.decoder.cell(embeddings, annotations), embeddings)
+        states, contexts, attention = self.decoder.cell(embeddings, annotations)
+        return Pass(states, contexts, attention, embeddings)
 
     def step(self, previous: Tensor, state: Tensor | None, annotations: Annotations) -> tuple[Tensor, Pass]:
         cell, sentences = self.decoder.cell, annotations.mask.size(0)
@@ -71,5 +74,5 @@ class GRUTranslator(Translator):
     def logits_from_context(self, contexts: Tensor) -> Tensor:
         return self.decoder.readout.from_context(contexts)
 
-    def logits(self, states: Tensor, from_context: Tensor, inputs: Tensor) -> Tensor:
+    def logits(self, states: Tensor, from_context: Tensor | None, inputs: Tensor | None) -> Tensor:
         return self.decoder.readout(states, inputs, from_context, self.decoder.output.weight)

@@ -108,8 +108,13 @@ class TargetKeys(nn.Module):
     def for_states(self, keys: Tensor) -> Tensor:
         return keys
 
-    def scores(self, by_context: None, states: Tensor, keys: Tensor) -> Tensor:
+    def scores(self, by_context: Tensor | None, states: Tensor, keys: Tensor) -> Tensor:
         return match(states, keys)
 
 
-KINDS = {"context": ContextKeys, "context-state": ContextStateKeys, "target": TargetKeys}
+Keys = ContextKeys | TargetKeys
+KINDS: dict[str, type[ContextKeys] | type[TargetKeys]] = {
+    "context": ContextKeys,
+    "context-state": ContextStateKeys,
+    "target": TargetKeys,
+}

@@ -40,7 +40,7 @@ class _Collect(Function):
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        gradients = []
+        gradients: list[Tensor | None] = []
         for tape, bias_shape in zip(ctx.tapes, ctx.shapes[1::2], strict=True):
             if not tape:
                 gradients += [None, None]

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fairseq_seg.modules.keys import Keys
+
 
 class Entries(NamedTuple):
     """What the model keeps of the target slots of pairs, whichever sentence they are retrieved for."""
@@ -102,7 +104,9 @@ class Gate(nn.Module):
 class SlotReader(nn.Module):
     """The memory's parameters: the kind of keys, the gate and lambda; reads step by step or at all steps at once."""
 
-    def __init__(self, keys: nn.Module, gate: Gate, coverage_penalty: float):
+    keys: Keys
+
+    def __init__(self, keys: Keys, gate: Gate, coverage_penalty: float):
         super().__init__()
         self.keys, self.gate = keys, gate
         self.coverage_penalty = nn.Parameter(torch.full((1,), coverage_penalty))  # lambda

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_seg.store.entry import Entry
+from fairseq_seg.store.pair import StoredPair
 from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import SOURCE, TARGET, make_corpus, write_text
 
@@ -18,10 +18,10 @@ def create_memory(folder: Path) -> TranslationMemory:
 
 def pairs(memory: TranslationMemory) -> list[tuple[str, str]]:
     """List the texts of a memory by id."""
-    return [(entry.source, entry.target) for entry in memory.entries()]
+    return [(entry.source, entry.target) for entry in memory.pairs()]
 
 
-def comparable(entry: Entry) -> tuple:
+def comparable(entry: StoredPair) -> tuple:
     """Return an entry in a form that == can compare, symbols included."""
     return entry._replace(source_symbols=entry.source_symbols.tolist(), target_symbols=entry.target_symbols.tolist())
 

@@ -35,7 +35,7 @@ def test_empty_data_folder(trained: Path, tmp_path: Path):
 
 def test_missing_split(damaged: Path, trained: Path):
     message = stop("generate", damaged, trained, "--gen-subset", "test2013")
-    assert message == f"{damaged} has no split 'test2013'; it has train, valid, test."
+    assert message == f"{damaged} has no split 'test2013', only train, valid, test."
 
 
 @pytest.mark.parametrize("language", [SOURCE, TARGET])

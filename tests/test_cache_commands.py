@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fairseq_seg.cli import cache as command
-from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import TranslationMemory
 from tests.attached_corpus import PLUGIN, prepare
 from tests.benchmarks import SCRIPTS, TINY, rows
@@ -197,7 +196,7 @@ def seg_cache(data_bin: Path, checkpoint: Path, capsys: pytest.CaptureFixture):
     """Return a function that runs seg-cache in this process and returns what it printed."""
 
     def run(*options: object, path: object = checkpoint) -> str:
-        command.main(list(map(str, [path, data_bin, "--cpu", *options])))
+        command.main(list(map(str, [data_bin, "--path", path, "--cpu", *options])))
         return capsys.readouterr().out
 
     return run
@@ -223,8 +222,8 @@ def test_filled_ahead_of_time_no_pair_is_left_to_make(
     assert f"{len(corpus.train):,} pairs, of which {distinct - first:,} are to be made: " in output
     assert sum(passes) == distinct  # what was there was not made again
     found = facts(output)
-    assert (found["pairs"], found["type"], found["bytes a slot"]) == (f"{distinct}", "fp32", f"{row_bytes:,}")
-    assert found["bytes a pair"] == f"{slots * row_bytes / distinct + 32:,.0f}"
+    assert (found["pairs"], found["type"], found["bytes per slot"]) == (f"{distinct}", "fp32", f"{row_bytes:,}")
+    assert found["bytes per pair"] == f"{slots * row_bytes / distinct + 32:,.0f}"
     assert f"{len(corpus.train):,} pairs, all of them there already" in seg_cache(*cache)
     passes.clear()
     assert_same(expected, translate("generate", "--memory-k", 4, *cache))
@@ -248,13 +247,13 @@ def test_smaller_numbers_are_smaller(seg_cache, tmp_path: Path):
     sizes = {}
     for number_type in ("fp32", "fp16", "int8"):
         options = ["--memory-cache", tmp_path / number_type, "--memory-cache-type", number_type, "--pairs", 20]
-        sizes[number_type] = int(facts(seg_cache(*options))["bytes a slot"])
+        sizes[number_type] = int(facts(seg_cache(*options))["bytes per slot"])
     assert sizes == {"fp32": 4 * 80, "fp16": 2 * 80, "int8": 80 + 2 * 4}
 
 
 def test_what_would_push_itself_out_is_refused(seg_cache, tmp_path: Path):
     options = ["--memory-cache", tmp_path / "cache", "--memory-cache-size", "100K"]
-    with pytest.raises(SegError, match=r"has room for 93.8 KB more, not for .* raise it, .* with --pairs"):
+    with pytest.raises(SystemExit, match=r"has room for 93.8 KB more, not for .* raise it, .* with --pairs"):
         seg_cache(*options)
     assert facts(seg_cache(*options, "--pairs", 8))["pairs"] == "8"
 
@@ -273,15 +272,25 @@ def test_stats_and_help_come_at_once(seg_cache, tmp_path: Path, capsys):
     ("arguments", "message"),
     [
         (["--stats", "none"], "none does not exist or is empty: fill it with seg-cache, or translate with it."),
-        (["none.pt", "DATA", "--memory-cache", "c"], "The checkpoint none.pt does not exist or cannot be read."),
-        (["DATA/dict.en.txt", "DATA", "--memory-cache", "c"], "is no checkpoint of a fairseq model, or it was cut"),
-        (["none.pt", "DATA"], "Name the folder to fill with --memory-cache PATH, and leave out --memory-k 0."),
-        (["none.pt", "nowhere", "--memory-cache", "c"], "The data folder nowhere does not exist"),
+        (
+            ["DATA", "--path", "none.pt", "--memory-cache", "c"],
+            "The checkpoint none.pt does not exist or cannot be read.",
+        ),
+        (
+            ["DATA", "--path", "DATA/dict.en.txt", "--memory-cache", "c"],
+            "is not a checkpoint of a fairseq model, or it was cut",
+        ),
+        (
+            ["DATA", "--path", "none.pt"],
+            "Name the folder to fill with --memory-cache PATH",
+        ),
+        (["nowhere", "--path", "none.pt", "--memory-cache", "c"], "The data folder nowhere does not exist"),
+        (["DATA", "--memory-cache", "c"], "is not a model folder: it has no model.json"),
     ],
 )
 def test_bad_command_lines(arguments, message, data_bin, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SegError) as stop:
+    with pytest.raises(SystemExit) as stop:
         command.main([argument.replace("DATA", str(data_bin)) for argument in arguments])
     assert message in str(stop.value)
     assert not list(tmp_path.iterdir())

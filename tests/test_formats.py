@@ -204,7 +204,7 @@ def test_what_is_written_reads_back(tmp_path: Path):
     def without_ids(memory: TranslationMemory) -> list[tuple]:
         return [
             (*entry[1:3], *entry[5:10], entry.source_symbols.tolist(), entry.target_symbols.tolist())
-            for entry in memory.entries()
+            for entry in memory.pairs()
         ]
 
     memories = []
@@ -215,11 +215,11 @@ def test_what_is_written_reads_back(tmp_path: Path):
     assert first.add_many(units).skipped.total() == 0
     first.delete(3)  # ids with a gap
     for memory, format in ((from_tmx, "tmx"), (from_tsv, "tsv")):
-        write_entries(first.entries(), tmp_path / "out", format, SOURCE, TARGET)
+        write_entries(first.pairs(), tmp_path / "out", format, SOURCE, TARGET)
         memory.add_many(read_all(format, tmp_path / "out"))
         assert len(memory) == len(first) > 250
     assert without_ids(from_tmx) == without_ids(first)
-    assert [entry[1:3] for entry in from_tsv.entries()] == [entry[1:3] for entry in first.entries()]
+    assert [entry[1:3] for entry in from_tsv.pairs()] == [entry[1:3] for entry in first.pairs()]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "out", "tmx", "tsv"]
     for memory in memories:
         memory.close()
@@ -232,7 +232,7 @@ def test_file_is_written_whole_or_not_at_all(tmp_path: Path):
         memory.add("the", "le")
 
         def interrupted():
-            yield from memory.entries()
+            yield from memory.pairs()
             raise KeyboardInterrupt
 
         for format in ("tmx", "tsv"):

@@ -43,7 +43,7 @@ def test_each_confirmed_translation_goes_into_the_memory(pairs: list[Pair], mode
         assert len((tmp_path / "out" / f"{name}.{TARGET}").read_text().splitlines()) == 3
     assert (tmp_path / "out" / "curve.png").read_bytes().startswith(b"\x89PNG")
     with TranslationMemory(tmp_path / "out" / "growing.mem") as memory:
-        assert [(entry.source, entry.unit) for entry in memory.entries()] == [
+        assert [(entry.source, entry.unit) for entry in memory.pairs()] == [
             (pairs[0].source, "1"),
             (pairs[1].source, "2"),
         ]

@@ -118,8 +118,8 @@ def test_add_update_delete(path: Path, capsys: pytest.CaptureFixture, monkeypatc
     run("update", path, 3, "--target", "Secret1", "--attribute", "client=ACME")
     run("update", path, 3, "--attribute", "project=x")
     with TranslationMemory(path, read_only=True) as memory:
-        assert memory.entry(3).target == "Secret1"
-        assert memory.entry(3).attributes == {"client": "ACME", "project": "x"}
+        assert memory.pair(3).target == "Secret1"
+        assert memory.pair(3).attributes == {"client": "ACME", "project": "x"}
     run("delete", path, 1, 3)
     assert contents(path) == []
 

@@ -22,6 +22,7 @@ ORDER = [
     {"cache"},
     {"data"},
     {"checkpoints"},
+    {"averaging"},
     {"tasks", "models", "criterions"},
     {"explain"},
     {"translator"},

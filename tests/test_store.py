@@ -39,7 +39,7 @@ def error(function: Callable, *arguments, **options) -> str:
 
 def test_added_pair_comes_back_with_all_it_has(memory: TranslationMemory):
     id = memory.add("the Name1", "le  Secret2 ", origin="a.tmx", unit="u7", attributes={"client": "ACME"})
-    entry = memory.entry(id)
+    entry = memory.pair(id)
     assert entry[1:3] == ("the Name1", "le  Secret2 ")
     assert entry[5:7] == ("a.tmx", "u7") and entry.attributes == {"client": "ACME"}
     assert entry.created == entry.changed and entry.created.endswith("Z") and len(entry.created) == 20
@@ -48,11 +48,11 @@ def test_added_pair_comes_back_with_all_it_has(memory: TranslationMemory):
     assert entry.target_symbols.tolist() == [words[1].index("le"), words[1].index("Secret2")]
     assert entry.source_symbols.dtype == np.int32
     with TranslationMemory(memory.path, read_only=True) as reader:
-        assert comparable(reader.entry(id)) == comparable(entry) and len(reader) == 1
+        assert comparable(reader.pair(id)) == comparable(entry) and len(reader) == 1
 
 
 def test_unknown_words_are_unk_but_keep_their_spelling(memory: TranslationMemory):
-    entry = memory.entry(memory.add("the xyzzy </s>", "le <pad>"))
+    entry = memory.pair(memory.add("the xyzzy </s>", "le <pad>"))
     # Not 2 and 1: a text cannot end the sentence or pad it.
     assert entry.source_symbols.tolist()[1:] == [3, 3] and entry.target_symbols.tolist()[1:] == [3]
     assert entry.source == "the xyzzy </s>"
@@ -169,11 +169,11 @@ def test_what_cannot_be_an_entry_is_refused(memory: TranslationMemory, source: s
 def test_update(memory: TranslationMemory):
     id, other = memory.add("the", "le", origin="o", attributes={"a": "1"}), memory.add("the", "un")
     memory.update(id, target="Secret1")
-    entry = memory.entry(id)
+    entry = memory.pair(id)
     assert entry[1:3] == ("the", "Secret1") and entry.attributes == {"a": "1"} and entry.origin == "o"
     assert entry.target_symbols.tolist() == memory.encode("", "Secret1")[1].tolist()
     memory.update(id, source="Name1", attributes={})
-    assert memory.entry(id)[1:3] == ("Name1", "Secret1") and memory.entry(id).attributes == {}
+    assert memory.pair(id)[1:3] == ("Name1", "Secret1") and memory.pair(id).attributes == {}
     # Found under its new source.
     assert memory.add("Name1", "Secret1") == id
     assert f"delete entry {other} instead" in error(memory.update, other, "Name1", "Secret1")
@@ -183,7 +183,7 @@ def test_update(memory: TranslationMemory):
 def test_long_entry_may_be_updated_but_not_grow(memory: TranslationMemory):
     memory.add_many([TranslationUnit("the " * 1500, "le")], max_symbols=2000)
     memory.update(1, target="un", attributes={"a": "1"})
-    assert memory.entry(1).target == "un"
+    assert memory.pair(1).target == "un"
     assert "more than 1,500 symbols" in error(memory.update, 1, source="the " * 1501)
 
 
@@ -192,7 +192,7 @@ def test_delete_is_all_or_none_and_ids_are_never_given_again(memory: Translation
     assert "no entry 99" in error(memory.delete, ids[0], 99)
     assert len(memory) == 3
     memory.delete(ids[1], ids[2])
-    assert "no entry 3" in error(memory.entry, ids[2])
+    assert "no entry 3" in error(memory.pair, ids[2])
     assert memory.add("the", "de") == 4
 
 
@@ -201,7 +201,7 @@ def test_a_replica_that_follows_the_changes_is_equal(memory: TranslationMemory):
     words, replica, seen = vocabulary()[0][:5], {}, 0
     with TranslationMemory(memory.path, read_only=True) as reader:
         for _ in range(300):
-            ids = [entry.id for entry in memory.entries()]
+            ids = [entry.id for entry in memory.pairs()]
             action = rng.choice(["add", "add", "many", "update", "delete", "follow"])
             source, target = rng.choice(words), f"{rng.choice(words)} {rng.choice(words)}"
             before = memory.revision
@@ -219,7 +219,7 @@ def test_a_replica_that_follows_the_changes_is_equal(memory: TranslationMemory):
                     replica.pop(id, None)
                 replica |= {entry.id: comparable(entry) for entry in changes.entries}
                 seen = changes.revision
-                assert replica == {entry.id: comparable(entry) for entry in reader.entries()}
+                assert replica == {entry.id: comparable(entry) for entry in reader.pairs()}
             assert memory.revision - before in (0, 1)
     assert len(replica) > 5
 

@@ -54,7 +54,7 @@ def brute_force(memory: TranslationMemory) -> list[list[tuple[int, float]]]:
     rows = []
     for query in queries(memory):
         scored = []
-        for entry in memory.entries():
+        for entry in memory.pairs():
             distance = Levenshtein.distance(query.tolist(), entry.source_symbols.tolist())
             score = 1 - distance / max(len(query), len(entry.source_symbols))
             if score > 0:
@@ -65,7 +65,7 @@ def brute_force(memory: TranslationMemory) -> list[list[tuple[int, float]]]:
 
 def change(memory: TranslationMemory, rng: random.Random) -> None:
     """Delete some entries, indexed or not, and give some others the source of a test sentence."""
-    ids = [entry.id for entry in memory.entries()]
+    ids = [entry.id for entry in memory.pairs()]
     chosen = rng.sample(ids, 12)
     memory.delete(*chosen[:6])
     for id, pair in zip(chosen[6:], CORPUS.test, strict=False):
@@ -91,13 +91,13 @@ def test_search_equals_brute_force_before_and_after_every_change(memory: Transla
 
 def test_what_changes_between_scoring_and_reading_waits_for_the_next_search(memory: TranslationMemory):
     search = open_search(memory)
-    query = memory.entry(1).source_symbols
+    query = memory.pair(1).source_symbols
     assert search.search([query], 1)[0][0].entry.id == 1
     refresh = search._refresh
     search._refresh = lambda: (refresh(), memory.update(1, source=CORPUS.test[0].source))
     assert all(found.entry.id != 1 for found in search.search([query], 200)[0])
     search._refresh = refresh
-    assert search.search([memory.entry(1).source_symbols], 1)[0][0].score == 1
+    assert search.search([memory.pair(1).source_symbols], 1)[0][0].score == 1
 
 
 def test_large_memories_index_themselves(memory: TranslationMemory, monkeypatch: pytest.MonkeyPatch):
@@ -230,7 +230,7 @@ def command(*arguments: object, **environment: str) -> subprocess.CompletedProce
 
 
 def test_commands_search_and_rebuild(memory: TranslationMemory):
-    first = memory.entry(1)
+    first = memory.pair(1)
     memory.add(f"{first.source} xyzzy", "un\tdeux", origin="a.tmx")
     for indexed in (False, True):
         done = command("search", memory.path, first.source, "-n", 2)

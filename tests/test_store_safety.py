@@ -19,7 +19,7 @@ import json, random, sys
 from fairseq_seg.store.store import TranslationMemory
 rng = random.Random(int(sys.argv[2]))
 with TranslationMemory(sys.argv[1]) as memory:
-    ids = [entry.id for entry in memory.entries()]
+    ids = [entry.id for entry in memory.pairs()]
     for number in range(10 ** 9):
         action = rng.choice(["add", "add", "update", "delete"]) if ids else "add"
         texts = f"{sys.argv[2]} {number}", f"the {rng.random()}"
@@ -98,7 +98,7 @@ def test_every_acknowledged_change_survives_a_kill(path: Path):
                 known[id] = tuple(texts)
         check_whole(path)
         with TranslationMemory(path, read_only=True) as memory:
-            found = {entry.id: (entry.source, entry.target) for entry in memory.entries()}
+            found = {entry.id: (entry.source, entry.target) for entry in memory.pairs()}
         # One change may have been stored and not yet been acknowledged.
         differing = {id for id in known.keys() | found.keys() if known.get(id) != found.get(id)}
         assert len(differing) <= 1
@@ -144,7 +144,7 @@ def test_writers_lose_nothing_and_readers_see_old_or_new(path: Path):
             with reader.snapshot():
                 assert reader.revision >= revision
                 revision = reader.revision
-                sources = [entry.source for entry in reader.entries()]
+                sources = [entry.source for entry in reader.pairs()]
             states.add(len(sources))
             # Every batch of a writer is there wholly or not at all.
             for name in ("one", "two"):

@@ -32,11 +32,11 @@ from fairseq_seg.corpus.pairs import RankedPairs
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.retrieval.attach import Attaching, trim
-from fairseq_seg.retrieval.fuzzy import fuzzy_scores
+from fairseq_seg.retrieval.fuzzy import OVERFETCH, fuzzy_scores
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, start_java
-from fairseq_seg.retrieval.retriever import OVERFETCH, DistinctPairs, Retriever
+from fairseq_seg.retrieval.retriever import DistinctPairs, Retriever
 from fairseq_seg.retrieval.search import Chunk, open_retriever, retriever_pool
-from fairseq_seg.retrieval.unit import Symbols
+from fairseq_seg.retrieval.unit import SymbolUnit
 
 DEFAULTS = Attaching()
 SETTINGS = DEFAULTS.settings
@@ -46,14 +46,14 @@ PYSERINI = "pyserini batch_search and reading"
 
 def make_retriever(source: Sequences, target: Sequences, folder: Path) -> Retriever:
     """Return a retriever over an index that `index` made, with the default settings of seg-attach."""
-    unit = Symbols()
+    unit = SymbolUnit()
     engine = LuceneIndex(folder, {}, SETTINGS.k1, SETTINGS.b)
     return Retriever(DistinctPairs(source, target), engine, unit, unit, SETTINGS.candidates)
 
 
 def index(source: Sequences, target: Sequences, folder: Path) -> None:
     """Index a training set."""
-    build_index(folder, (Symbols().text(source[row]) for row in DistinctPairs(source, target).ids), {})
+    build_index(folder, (SymbolUnit().text(source[row]) for row in DistinctPairs(source, target).ids), {})
 
 
 def retrieve_and_write(
@@ -110,7 +110,7 @@ def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> tuple[flo
 
     Return how many sentences brute force does in a second, and the shares that were reached.
     """
-    unit = Symbols()
+    unit = SymbolUnit()
     everything = [unit.characters(row) for row in retriever.pairs.source]
     start = time.perf_counter()
     true = np.array([fuzzy_scores(unit.characters(query), everything).max() for query in queries])
@@ -125,7 +125,7 @@ def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> tuple[flo
 
 def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
     """Time the search and the re-ranking by themselves, in one thread."""
-    unit, count = Symbols(), OVERFETCH * retriever.candidates
+    unit, count = SymbolUnit(), OVERFETCH * retriever.candidates
     start = time.perf_counter()
     found = retriever.engine.search_all([unit.text(query) for query in queries], count)
     search = time.perf_counter() - start
@@ -173,7 +173,7 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
     generator = np.random.default_rng(options.seed)
     chosen = generator.choice(len(test), min(options.queries, len(test)), replace=False)
     queries = [test[row] for row in chosen]
-    unit = Symbols()
+    unit = SymbolUnit()
     query_texts = [unit.text(query) for query in queries]
     print(f"{len(source):,} pairs, {len(queries)} sentences, {options.threads} at a time, seed {options.seed}")
 

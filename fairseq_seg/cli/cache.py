@@ -100,7 +100,7 @@ def read_pairs(task: SegTranslationTask, limit: int | None) -> list[ExamplePairs
     return tables
 
 
-def choose(memories: list[ExamplePairs], cache: EntryCache) -> tuple[list[tuple[ExamplePairs, int]], list[int]]:
+def missing_pairs(memories: list[ExamplePairs], cache: EntryCache) -> tuple[list[tuple[ExamplePairs, int]], list[int]]:
     """Return the pairs that the cache lacks, each text once, and how many bytes each of them will take."""
     from tqdm import tqdm
 
@@ -164,7 +164,7 @@ def fill(options: argparse.Namespace, rest: list[str]) -> None:
 
     cfg, task, cache = set_up(options, rest)
     memories = read_pairs(task, options.pairs)
-    pairs, sizes = choose(memories, cache)
+    pairs, sizes = missing_pairs(memories, cache)
     check_room(sizes, sum(len(memory.row(0)) for memory in memories), cache)
     with tqdm(desc="filling", total=len(pairs), unit=" pairs") as bar:
         for memory, batch in batches(pairs, cfg.dataset.max_tokens or MAX_TOKENS):

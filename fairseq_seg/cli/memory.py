@@ -46,7 +46,7 @@ def export(options: argparse.Namespace) -> None:
 
 def add(options: argparse.Namespace) -> None:
     """Add one pair, or the pairs of standard input, and print each id when its pair is safely stored."""
-    from fairseq_seg.store.entry import TranslationUnit
+    from fairseq_seg.store.pair import TranslationUnit
     from fairseq_seg.store.plain import read_tsv
 
     if options.source is not None and options.target is None:
@@ -72,7 +72,7 @@ def update(options: argparse.Namespace) -> None:
     if options.source is None and options.target is None and not options.attribute:
         raise SegError("Nothing to change: give --source, --target or --attribute.")
     with open_memory(options) as memory:
-        attributes = memory.entry(options.id).attributes | dict(options.attribute) if options.attribute else None
+        attributes = memory.pair(options.id).attributes | dict(options.attribute) if options.attribute else None
         memory.update(options.id, options.source, options.target, attributes)
 
 

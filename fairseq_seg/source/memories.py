@@ -17,8 +17,8 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.files import file_fingerprint
 from fairseq_seg.retrieval.search import open_retriever
 from fairseq_seg.retrieval.unit import Unit
-from fairseq_seg.store.entry import Entry
 from fairseq_seg.store.index import MemorySearch
+from fairseq_seg.store.pair import StoredPair
 from fairseq_seg.store.store import TranslationMemory
 
 
@@ -79,16 +79,16 @@ class OwnMemory:
         rows = self._search.search(queries, self._count)
         return [[self._match(*found) for found in row] for row in rows]
 
-    def _match(self, entry: Entry, score: float) -> Match:
+    def _match(self, entry: StoredPair, score: float) -> Match:
         sides = entry.source_symbols, entry.target_symbols
-        return Match(score, entry.id, *sides, entry_origin(self._name, entry), (entry.source, entry.target))
+        return Match(score, entry.id, *sides, pair_origin(self._name, entry), (entry.source, entry.target))
 
     def close(self) -> None:
         """Close the database and its index."""
         self._search.close()
 
 
-def entry_origin(name: str, entry: Entry) -> str:
+def pair_origin(name: str, entry: StoredPair) -> str:
     """Say where an entry comes from: its memory and id, then the file and unit it was imported from."""
     place = ", ".join(filter(None, (entry.origin, entry.unit and f"unit {entry.unit}")))
     return f"{name}:{entry.id}" + (f" ({place})" if place else "")
@@ -102,9 +102,9 @@ def every_pair(home: DataBin, names: str) -> list[PairTable]:
             tables.append(home.table())
             continue
         with TranslationMemory(name, read_only=True) as memory:
-            entries = list(memory.entries())
+            entries = list(memory.pairs())
         matches = [
-            Match(1.0, e.id, e.source_symbols, e.target_symbols, entry_origin(Path(name).name, e), (e.source, e.target))
+            Match(1.0, e.id, e.source_symbols, e.target_symbols, pair_origin(Path(name).name, e), (e.source, e.target))
             for e in entries
         ]
         tables.append(as_table(matches, home))

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import write_whole
-from fairseq_seg.store.entry import MAX_SYMBOLS, Conflict, Entry, ImportCounts, Skipped, TranslationUnit
+from fairseq_seg.store.pair import MAX_SYMBOLS, Conflict, ImportCounts, Skipped, StoredPair, TranslationUnit
 from fairseq_seg.store.plain import read_text, read_tsv, write_tsv
 from fairseq_seg.store.po import read_po
 from fairseq_seg.store.tmx import read_tmx, write_tmx
@@ -63,7 +63,7 @@ def read_pairs(
         yield from read_text(*file.files)
 
 
-def write_entries(entries: Iterable[Entry], path: Path, format: str, source_lang: str, target_lang: str) -> None:
+def write_entries(entries: Iterable[StoredPair], path: Path, format: str, source_lang: str, target_lang: str) -> None:
     """Write entries to a file, whole or not at all."""
     with write_whole(path) as file:
         if format == "tmx":
@@ -102,7 +102,7 @@ def export_file(memory: TranslationMemory, path: Path, format: str | None = None
         raise SegError(f"The name of {path} does not tell its format: give --format ({', '.join(WRITABLE)}).")
     with memory.snapshot():
         count = len(memory)
-        entries = tqdm(memory.entries(), path.name, count, leave=False, unit=" pairs")
+        entries = tqdm(memory.pairs(), path.name, count, leave=False, unit=" pairs")
         write_entries(entries, path, format, memory.source_lang, memory.target_lang)
     return count
 

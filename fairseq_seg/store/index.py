@@ -26,7 +26,7 @@ from fairseq_seg.files import UNFINISHED, lock_file, make_whole
 from fairseq_seg.retrieval.fuzzy import OVERFETCH, best_matches
 from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
 from fairseq_seg.retrieval.unit import SymbolUnit, Unit
-from fairseq_seg.store.entry import Entry
+from fairseq_seg.store.pair import StoredPair
 from fairseq_seg.store.store import TranslationMemory
 
 logger = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ SETTINGS = SearchSettings()
 UNIT = SymbolUnit()
 
 
-class ScoredEntry(NamedTuple):
+class ScoredPair(NamedTuple):
     """An entry and the fuzzy score (Eq. 3) of its source against the query."""
 
-    entry: Entry
+    entry: StoredPair
     score: float
 
 
@@ -66,7 +66,7 @@ class MemorySearch:
             self._make_index()
         self._refresh()
 
-    def search(self, queries: Sequence[np.ndarray], count: int) -> list[list[ScoredEntry]]:
+    def search(self, queries: Sequence[np.ndarray], count: int) -> list[list[ScoredPair]]:
         """Find, for each query (token ids without eos), the `count` best: higher scores first, then lower ids."""
         self._refresh()
         return [self._search_one(np.asarray(query), count) for query in queries]
@@ -81,7 +81,7 @@ class MemorySearch:
         if self._index is not None:
             self._index.close()
 
-    def _search_one(self, query: np.ndarray, count: int) -> list[ScoredEntry]:
+    def _search_one(self, query: np.ndarray, count: int) -> list[ScoredPair]:
         sources = dict(self._fresh)
         if self._index is not None:
             hits = self._index.search(UNIT.text(query), OVERFETCH * self._settings.candidates)
@@ -90,10 +90,10 @@ class MemorySearch:
         ids = np.fromiter(sources, dtype=np.int64, count=len(sources))
         best, scores = best_matches(self._score_unit.query_characters(query), ids, list(sources.values()), count)
         found = ids[best].tolist()
-        entries = {entry.id: entry for entry in self.memory.entries_of(found)}
+        entries = {entry.id: entry for entry in self.memory.pairs_of(found)}
         ranked = [(entries.get(id), score) for id, score in zip(found, scores.tolist(), strict=True)]
         # What was changed or deleted since the scoring has no score yet; the next search will score it.
-        return [ScoredEntry(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
+        return [ScoredPair(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
 
     # The index and what it does not know
 
@@ -203,7 +203,7 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
         # Read first: what changes while the entries are read is newer than the index, and so is compared as well.
         revision = memory.revision
         ids, texts = [], []
-        for entry in memory.entries():
+        for entry in memory.pairs():
             ids.append(entry.id)
             texts.append(UNIT.text(entry.source_symbols))
         for leftover in memory.path.glob(f"index*{UNFINISHED}"):  # of a killed process

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import read_lines
-from fairseq_seg.store.entry import Entry, TranslationUnit
+from fairseq_seg.store.pair import StoredPair, TranslationUnit
 
 ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 UNESCAPES = {escape: character for character, escape in ESCAPES.items()}
@@ -33,7 +33,7 @@ def read_tsv(stream: BinaryIO, name: str) -> Iterator[TranslationUnit]:
         yield TranslationUnit(source, target, name, str(number))
 
 
-def write_tsv(entries: Iterable[Entry], file: BinaryIO) -> None:
+def write_tsv(entries: Iterable[StoredPair], file: BinaryIO) -> None:
     """Write the texts of entries as tab-separated lines."""
     table = str.maketrans(ESCAPES)
     for entry in entries:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import read_lines
-from fairseq_seg.store.entry import Skipped, TranslationUnit
+from fairseq_seg.store.pair import Skipped, TranslationUnit
 
 # A line with a message's string, or with more of it.
 STRING = re.compile(r'(msg\w+(\[\d+])?\s*)?"([^"\\]|\\.)*"')

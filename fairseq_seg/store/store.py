@@ -27,13 +27,13 @@ from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import file_fingerprint, make_whole
 from fairseq_seg.store.database import Database
-from fairseq_seg.store.entry import (
+from fairseq_seg.store.pair import (
     MAX_SYMBOLS,
     Changes,
     Conflict,
-    Entry,
     ImportCounts,
     Skipped,
+    StoredPair,
     SymbolPair,
     TranslationUnit,
     unfit,
@@ -165,12 +165,12 @@ class TranslationMemory:
         """A number that every transaction that changes something raises; cheap enough to ask for each sentence."""
         return self._database.revision
 
-    def entry(self, id: int) -> Entry:
+    def pair(self, id: int) -> StoredPair:
         """Return one entry."""
         rows = self._database.rows(f"SELECT {COLUMNS} FROM entries WHERE id = ?", (id,))
         if not rows:
             raise SegError(f"{self.path} has no entry {id}.")
-        return as_entry(rows[0])
+        return as_pair(rows[0])
 
     def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
         """Return the id and source symbols of each id that exists, in a quarter of the time of whole entries."""
@@ -178,12 +178,12 @@ class TranslationMemory:
         rows = self._database.rows(query, (json.dumps(list(ids)),))
         return [(id, np.frombuffer(symbols, dtype="<i4")) for id, symbols in rows]
 
-    def entries_of(self, ids: Iterable[int]) -> list[Entry]:
+    def pairs_of(self, ids: Iterable[int]) -> list[StoredPair]:
         """Return the entries that exist among these ids, in order."""
         query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-        return [as_entry(row) for row in self._database.rows(query, (json.dumps(list(ids)),))]
+        return [as_pair(row) for row in self._database.rows(query, (json.dumps(list(ids)),))]
 
-    def entries(self) -> Iterator[Entry]:
+    def pairs(self) -> Iterator[StoredPair]:
         """Iterate over all entries by id.
 
         Reads page by page, and so sees what is written meanwhile unless within a `snapshot`. To miss
@@ -192,7 +192,7 @@ class TranslationMemory:
         query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
         last = 0
         while rows := self._database.rows(query, (last,)):
-            yield from map(as_entry, rows)
+            yield from map(as_pair, rows)
             last = rows[-1][0]
 
     def changes(self, since: int) -> Changes:
@@ -202,7 +202,7 @@ class TranslationMemory:
         with self.snapshot():
             entries = self._database.rows(f"SELECT {COLUMNS} FROM entries {condition}", (since,))
             deleted = self._database.rows(f"SELECT id FROM deleted {condition}", (since,))
-            return Changes(self.revision, [as_entry(row) for row in entries], [id for (id,) in deleted])
+            return Changes(self.revision, [as_pair(row) for row in entries], [id for (id,) in deleted])
 
     def statistics(self) -> dict[str, int | str]:
         """Sum up what the memory holds, under names for people."""
@@ -296,7 +296,7 @@ class TranslationMemory:
     ) -> None:
         """Change an entry: what is not given stays, given attributes replace all of them."""
         with self._database.transaction() as revision:
-            old = self.entry(id)
+            old = self.pair(id)
             pair = TranslationUnit(
                 old.source if source is None else source,
                 old.target if target is None else target,
@@ -307,7 +307,7 @@ class TranslationMemory:
             # An entry that was let in with more symbols than usual may stay so.
             longest = max(MAX_SYMBOLS, len(old.source_symbols), len(old.target_symbols))
             if reason := unfit(pair) or unfit(pair, symbols := self.encode(pair.source, pair.target), longest):
-                raise SegError(f"Entry {id} of {self.path} cannot be changed: it would have {reason}.")
+                raise SegError(f"StoredPair {id} of {self.path} cannot be changed: it would have {reason}.")
             if any(twin != id and text == pair.target for twin, text in self._same_source(pair.source)):
                 raise SegError(f"{self.path} holds that pair already: delete entry {id} instead.")
             self._overwrite(id, pair, symbols, revision)
@@ -316,7 +316,7 @@ class TranslationMemory:
         """Delete entries, all or none; their ids are remembered as deleted and never given again."""
         with self._database.transaction() as revision:
             for id in ids:
-                self.entry(id)
+                self.pair(id)
                 self._remove(id, revision)
 
     def _symbols(self, pair: TranslationUnit, max_symbols: int) -> SymbolPair | None | Skipped:
@@ -376,11 +376,11 @@ class TranslationMemory:
         return (*texts, pair.origin, pair.unit, attributes, revision)
 
 
-def as_entry(row: tuple) -> Entry:
+def as_pair(row: tuple) -> StoredPair:
     """Turn a row of `COLUMNS` into an entry."""
     id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision = row
     symbols = np.frombuffer(source_symbols, dtype="<i4"), np.frombuffer(target_symbols, dtype="<i4")
-    return Entry(id, source, target, *symbols, origin, unit, created, changed, json.loads(attributes), revision)
+    return StoredPair(id, source, target, *symbols, origin, unit, created, changed, json.loads(attributes), revision)
 
 
 def text_key(text: str) -> int:

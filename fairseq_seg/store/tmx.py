@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import fairseq_seg
 from fairseq_seg.errors import SegError
-from fairseq_seg.store.entry import Entry, Skipped, TranslationUnit
+from fairseq_seg.store.pair import Skipped, StoredPair, TranslationUnit
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -170,7 +170,7 @@ def iso_date(date: str) -> str | None:
         return None
 
 
-def write_tmx(entries: Iterable[Entry], file: BinaryIO, source_lang: str, target_lang: str) -> None:
+def write_tmx(entries: Iterable[StoredPair], file: BinaryIO, source_lang: str, target_lang: str) -> None:
     """Write entries with everything that `read_tmx` reads; revisions and ids stay behind."""
     from lxml import etree
 
@@ -193,7 +193,7 @@ def write_tmx(entries: Iterable[Entry], file: BinaryIO, source_lang: str, target
                 xml.write("\n")
 
 
-def unit_element(entry: Entry, source_lang: str, target_lang: str) -> Element:
+def unit_element(entry: StoredPair, source_lang: str, target_lang: str) -> Element:
     """Return the `tu` of an entry."""
     from lxml.etree import Element, SubElement
 

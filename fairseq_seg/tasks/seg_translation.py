@@ -39,7 +39,7 @@ from fairseq_seg.source.pair_source import PairSource, Wanted, exact_targets, op
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
 
-Symbols = tuple[int, ...]  # of a sentence
+SentenceKey = tuple[int, ...]  # the symbols of a sentence
 
 
 @dataclass
@@ -381,7 +381,7 @@ def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None)
     return json.dumps({"seg_memory": facts})
 
 
-def source_symbols(sample: dict) -> list[Symbols]:
+def source_symbols(sample: dict) -> list[SentenceKey]:
     """Return the symbols of a batch's sentences, eos included, as keys."""
     tokens, lengths = (sample["net_input"][name].tolist() for name in ("src_tokens", "src_lengths"))
     return [tuple(row[:length]) for row, length in zip(tokens, lengths, strict=True)]

@@ -70,7 +70,7 @@ def test_bad_command_lines(attached: Path, arguments: list[str], message: str, t
 
 def test_data_without_memory_is_refused(data_bin: Path, tmp_path: Path):
     folder = shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory"))
-    with pytest.raises(SystemExit, match="test.en-fr.memory does not exist; run seg-attach"):
+    with pytest.raises(SystemExit, match="test.en-fr.memory does not exist: run seg-attach"):
         evaluate.main([str(folder)])
 
 

@@ -20,7 +20,7 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 SymbolPair = tuple[np.ndarray, np.ndarray]
 
 
-class Entry(NamedTuple):
+class StoredPair(NamedTuple):
     """A pair as the memory holds it; symbols are dictionary ids (int32) without end of sentence."""
 
     id: int
@@ -58,7 +58,7 @@ class Changes(NamedTuple):
     """What happened after a revision: the entries added or changed, the ids deleted, and the revision reached."""
 
     revision: int
-    entries: list[Entry]
+    entries: list[StoredPair]
     deleted: list[int]
 
 

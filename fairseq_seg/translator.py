@@ -88,28 +88,10 @@ class Translator:
         """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut."""
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it into brackets.")
-        return self._run(lambda session: session.translate(list(texts), provenance))
-
-    def translate_symbols(
-        self,
-        sentences: Sequence[np.ndarray],
-        source: PairSource | None,
-        provenance: bool = False,
-        first: int = 0,
-        given: Sequence[np.ndarray] | None = None,
-    ) -> list[Translation]:
-        """Translate sentences of token ids (without eos), with the pairs that a `source` gives them.
-
-        `first` is the place of the first sentence in the source's split; `given` are translations to explain instead
-        of searching for one.
-        """
-        return self._run(lambda session: session.translate_symbols(sentences, source, provenance, first, given))
+        return self.call(lambda session: session.translate(list(texts), provenance))
 
     def call(self, function: Callable[[Session], Result]) -> Result:
-        """Run a function in the worker thread, with what it owns."""
-        return self._run(function)
-
-    def _run(self, function: Callable[[Session], Result]) -> Result:
+        """Run a function in the worker thread, with what that owns."""
         if self._closed:
             raise SegError("This translator is closed: open another.")
         return self._worker.submit(function, self._session).result()
@@ -225,7 +207,11 @@ class Session:
         first: int = 0,
         given: Sequence[np.ndarray] | None = None,
     ) -> list[Translation]:
-        """Translate one batch of sentences of token ids."""
+        """Translate one batch of sentences of token ids (without eos), with the pairs that a `source` gives them.
+
+        `first` is the place of the first sentence in the source's split; `given` are translations to explain instead
+        of searching for one.
+        """
         import torch
 
         from fairseq_seg.data.example_pairs import as_tokens

@@ -189,3 +189,19 @@ def test_a_symbol_that_the_dictionary_does_not_know_is_no_slot():
     assert batch["ranks"].tolist() == [[0, 1, 1, 1], [-1] * 4]
     # The translator still reads the pair as it is.
     assert batch["prev_output_tokens"].tolist() == [[EOS, UNKNOWN, PAD, PAD], [EOS, 6, UNKNOWN, 7]]
+
+
+def test_greedy_coverage_runs_once_per_sentence_and_only_where_it_is_asked_for(client, domain, data_bin, monkeypatch):
+    runs: list[str] = []
+
+    def counting(query: str, candidates):
+        runs.append(query)
+        return greedy_coverage(query, candidates)
+
+    for module in ("fairseq_seg.source.live", "fairseq_seg.retrieval.retriever"):
+        monkeypatch.setattr(f"{module}.greedy_coverage", counting)
+    sentences = [symbols(SENTENCE), symbols("the Name5 of Name6")]
+    live(data_bin, f"{client},{domain},train", mode="adaptive").retrieve(sentences)
+    assert len(runs) == 2
+    live(data_bin, f"{client},{domain},train", mode="topk").retrieve(sentences)
+    assert len(runs) == 2

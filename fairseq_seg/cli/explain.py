@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
     from tqdm import tqdm
 
     from fairseq_seg.cli.explain_input import read_sentences, somebody_types
-    from fairseq_seg.translator import Translator
+    from fairseq_seg.translator import Session, Translator
 
     with ExitStack() as stack:
         ours = stack.enter_context(Translator(options.data, checkpoint=options.path, arguments=rest))
@@ -80,8 +81,9 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
         while batch := list(islice(stream, size)):
             symbols = [sentence.symbols for sentence in batch]
             given = [s.translation for s in batch if s.translation is not None] if options.translations else None
-            translations = ours.translate_symbols(symbols, source, provenance=True, first=done, given=given)
-            compared = other.translate_symbols(symbols, None) if compare else None
+            translate = partial(Session.translate_symbols, sentences=symbols)
+            translations = ours.call(partial(translate, source=source, provenance=True, first=done, given=given))
+            compared = other.call(partial(translate, source=None)) if compare else None
             explained = []
             for place, sentence in enumerate(batch):
                 explanation = translations[place].explanation

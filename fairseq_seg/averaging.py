@@ -26,6 +26,15 @@ def last_checkpoints(folder: Path, pattern: re.Pattern[str], count: int) -> list
     return [path for _, path in sorted(found)[-count:]]
 
 
+def all_checkpoints(folder: Path) -> list[Path]:
+    """Return all numbered checkpoints of `folder`: those of epochs, or without any, those of updates."""
+    for pattern in (EPOCH, UPDATE):
+        found = [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
+        if found:
+            return last_checkpoints(folder, pattern, len(found))
+    raise SegError(f"{folder} holds no numbered checkpoints (checkpoint3.pt, checkpoint_3_1500.pt): name files.")
+
+
 def average_checkpoints(inputs: list[Path]) -> dict[str, Any]:
     """Return the last of the checkpoints with the mean of all parameters and without its optimizer.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
 
 # What torch raises for a file that is cut short or is something else.
-DAMAGED = (pickle.UnpicklingError, EOFError, RuntimeError, LookupError)
+DAMAGED = (pickle.UnpicklingError, EOFError, RuntimeError, LookupError, TypeError, ValueError, AttributeError)
 
 
 def allow_fairseq_checkpoints() -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Control characters, line and paragraph separators, bidirectional embeddings, overrides and isolates, surrogates.
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class SegError(Exception):
@@ -24,13 +29,19 @@ def command(prog: str, stopped: str = "stopped.") -> Callable[[Callable[P, None]
         @functools.wraps(main)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
             try:
-                main(*args, **kwargs)
+                if (args[0] if args and args[0] is not None else sys.argv[1:]) == ["--version"]:
+                    print(f"{prog} {version('fairseq-seg')}")
+                else:
+                    main(*args, **kwargs)
             except SegError as error:
-                sys.exit(str(error))
+                sys.exit(visible(str(error)))
             except BrokenPipeError:  # the reader, `head` for example, has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             except OSError as error:
-                sys.exit(f"{prog}: {error.filename or 'a file'} cannot be read or written: {error.strerror}.")
+                file = visible(str(error.filename or "a file"))
+                sys.exit(f"{prog}: {file} cannot be read or written: {error.strerror}.")
+            except UnicodeDecodeError:  # of standard input; files are read with their names
+                sys.exit(f"{prog}: standard input is not UTF-8 text: convert it first.")
             except KeyboardInterrupt:
                 sys.exit(f"{prog}: {stopped}")
 
@@ -51,12 +62,17 @@ def hook(method: Callable[P, R]) -> Callable[P, R]:
             return method(*args, **kwargs)
         except SegError as error:
             if is_fairseq_command():
-                sys.exit(str(error))
+                sys.exit(visible(str(error)))
             raise
 
     # fairseq asks a method for the names of its arguments, and does not look behind a decorator.
     wrapper.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return wrapper
+
+
+def visible(text: str) -> str:
+    """Return a text that is safe on a terminal: what could steer it, or turn text around, is replaced."""
+    return STEERING.sub("\ufffd", text)
 
 
 def is_fairseq_command() -> bool:

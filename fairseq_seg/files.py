@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -14,16 +15,18 @@ from typing import BinaryIO, Literal
 
 from fairseq_seg.errors import SegError
 
-# Ends the name of a folder that is not whole yet.
+# End the name of a file, or of a folder, that is not whole yet.
+BESIDE = ".new"
 UNFINISHED = ".part"
 
 
 @contextmanager
 def write_whole(path: Path) -> Iterator[BinaryIO]:
     """Open a file beside `path` for writing, and give it its name only when everything has been written."""
-    beside = path.with_name(path.name + ".new")
+    # A name that nobody can guess, and O_EXCL: a link that somebody planted there would be followed otherwise.
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{BESIDE}")
     try:
-        with beside.open("wb") as stream:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
             yield stream
         os.replace(beside, path)
     finally:

@@ -1,5 +1,7 @@
 """The attached file: what is written is read, and only with the data that it was made from."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -140,3 +142,22 @@ def test_names_never_mislead_fairseq(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / backward.name).touch()
     assert infer_language_pair(tmp_path / "other") == ["en", "fr"]
+
+
+def test_a_damaged_byte_is_noticed(path):
+    content = path.read_bytes()
+    start = content.index(b"\n", len(b"SEGMEM2\n")) + 1
+    for place in range(start, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1 :])
+        with pytest.raises(AttachedError, match="is damaged: run seg-attach again"):
+            AttachedPairs.load(path)
+
+
+def test_a_header_that_lacks_a_field_is_refused(path):
+    magic, line, arrays = path.read_bytes().split(b"\n", 2)
+    header = json.loads(line)
+    for name in sorted(set(header) - {"memory_data"}):
+        for wrong in ({k: v for k, v in header.items() if k != name}, header | {name: None}, [header]):
+            path.write_bytes(b"\n".join([magic, json.dumps(wrong).encode(), arrays]))
+            with pytest.raises(AttachedError, match="has a damaged header: run seg-attach again"):
+                AttachedPairs.load(path)

@@ -73,3 +73,17 @@ def test_errors_are_one_sentence_and_leave_nothing_behind(tmp_path: Path, inputs
     assert message in str(stop.value)
     assert "\n" not in str(stop.value)
     assert set(tmp_path.iterdir()) == before
+
+
+def test_a_folder_alone_means_all_its_numbered_checkpoints(tmp_path: Path):
+    for number in (1, 2, 10):
+        torch.save(
+            {"model": {"w": torch.tensor([float(number)])}, "last_optimizer_state": 1},
+            tmp_path / f"checkpoint{number}.pt",
+        )
+    (tmp_path / "checkpoint_best.pt").write_text("not one of them")
+    main(["--inputs", str(tmp_path), "--output", str(tmp_path / "mean.pt")])
+    assert torch.load(tmp_path / "mean.pt")["model"]["w"].tolist() == [13 / 3]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit, match="holds no numbered checkpoints"):
+        main(["--inputs", str(tmp_path / "empty"), "--output", str(tmp_path / "mean.pt")])

@@ -129,3 +129,37 @@ def test_very_long_sentence_is_translated_but_left_out_of_training(corpus: Corpu
     assert hypotheses(run_stock("generate", tmp_path / "data-bin", *options)).keys() == {0, 1, 2}
     output = run_stock("train", tmp_path / "data-bin", *PLUGIN, *TRAINING, "--max-epoch", 1, "--no-save")
     assert "1 samples have invalid sizes and will be skipped" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arch", "lstm"], "--arch lstm has no memory: use seg_gru or seg_gru_small"),
+        (["--arch", "transformer"], "--arch transformer has no memory: use seg_gru or seg_gru_small"),
+        (["--task", "translation"], "This --arch asks its task for retrieved pairs: use --task seg_translation."),
+        (["--fp16"], "--fp16 trains on a GPU, and there is none: leave it out."),
+    ],
+)
+def test_natural_mistakes(data_bin: Path, tmp_path: Path, options: list, message: str):
+    plugin = [*PLUGIN[:2], "--task", "seg_translation", "--memory-k", 0]
+    if "--task" in options:
+        plugin = PLUGIN[:2]
+    training = [option for option in TRAINING if option != "--cpu"] if "--fp16" in options else TRAINING
+    if "--arch" in options:
+        training = TRAINING[TRAINING.index("--criterion") :]
+    arguments = [data_bin, *plugin, *training, *options, "--save-dir", tmp_path, "--max-update", 1]
+    assert message in run_stock_until_it_stops("train", *arguments)
+
+
+def test_a_save_dir_of_other_sizes(data_bin: Path, trained: Path, tmp_path: Path):
+    shutil.copy(trained / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt")
+    arguments = [data_bin, *PLUGIN, *TRAINING, "--hidden-size", 32, "--save-dir", tmp_path, "--max-update", 1]
+    message = run_stock_until_it_stops("train", *arguments)
+    assert "The checkpoint has other sizes than the options ask for" in message and "--save-dir" in message
+
+
+def test_an_empty_line_stays_empty(data_bin: Path, trained: Path):
+    options = ["--path", trained / "checkpoint_last.pt", "--cpu", "--beam", 2, *DECODING]
+    output = run_stock("interactive", data_bin, *PLUGIN, *options, stdin="\nthe Name1\n\n")
+    translations = hypotheses(output)
+    assert translations[0] == translations[2] == [""] and translations[1] != [""]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_seg import errors
-from fairseq_seg.errors import SegError, command, hook, is_fairseq_command
+from fairseq_seg.errors import SegError, command, hook, is_fairseq_command, visible
 
 
 def raising(error: BaseException, stopped: str = "stopped."):
@@ -118,3 +118,29 @@ def test_modules_of_fairseq_are_commands_too(tmp_path: Path):
         command, cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{root}"}, capture_output=True, text=True
     )
     assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize("steering", ["\x1b[31m", "\x9b31m", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"])
+def test_nothing_in_a_sentence_can_steer_a_terminal(steering: str):
+    @command("seg-test")
+    def main(arguments=None) -> None:
+        raise SegError(f"The file {steering}evil{steering} is wrong.")
+
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert not set(steering) & set(str(stop.value)) - set("[31m") and "\ufffd" in str(stop.value)
+
+
+def test_ordinary_text_is_left_alone():
+    assert visible("été\u00a0« 100\u202f% » \u200d fin") == "été\u00a0« 100\u202f% » \u200d fin"
+
+
+def test_every_command_tells_its_version(capsys):
+    from importlib.metadata import version
+
+    @command("seg-test")
+    def main(arguments=None) -> None:
+        raise AssertionError("not reached")
+
+    main(["--version"])
+    assert capsys.readouterr().out == f"seg-test {version('fairseq-seg')}\n"

@@ -174,3 +174,21 @@ def test_the_fingerprint_of_a_file_is_of_its_bytes(tmp_path: Path):
         (tmp_path / str(number)).write_bytes(content)
     first, second, third, again = (file_fingerprint(tmp_path / str(number)) for number in range(4))
     assert first == again and len({first, second, third}) == 3
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path):
+    """Somebody who may write to the folder cannot make us write to a file of ours."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("out.new", "out.tmp", "out.part"):
+        (tmp_path / name).symlink_to(precious)
+    with write_whole(tmp_path / "out") as stream:
+        stream.write(b"new")
+    assert precious.read_text() == "mine" and (tmp_path / "out").read_text() == "new"
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o666 & ~umask()
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

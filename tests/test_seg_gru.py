@@ -201,3 +201,22 @@ def test_options_cover_every_choice():
     fields = SegGRUConfig.__dataclass_fields__
     for name in ("fusion", "memory_keys", "memory_match"):
         assert {str(choice.value) for choice in fields[name].type} == {options[name] for options in OPTIONS}
+
+
+def test_a_plain_checkpoint_leaves_the_memory_to_the_options():
+    """A checkpoint trained without a memory carries its parameters untouched; one trained with it keeps them."""
+    plain = make_model(seed=1, randomize=False, coverage_penalty=0.0, gate_bias=0.0)
+    wanted = {"coverage_penalty": 5.0, "gate_bias": -2.0}
+    guided = make_model(seed=2, randomize=False, **wanted)
+    state = plain.state_dict()
+    guided.upgrade_state_dict_named(state, "")
+    guided.load_state_dict(state)
+    assert guided.decoder.memory.coverage_penalty.item() == 5.0
+    assert guided.decoder.memory.gate.score.bias.item() == -2.0
+    assert torch.equal(guided.encoder.embed.weight, plain.encoder.embed.weight)
+    guided.train()(**make_batch(SENTENCES, PAIRS, ROWS)["net_input"])
+    again = make_model(seed=3, randomize=False, coverage_penalty=0.0)
+    state = guided.state_dict()
+    again.upgrade_state_dict_named(state, "")
+    again.load_state_dict(state)
+    assert again.decoder.memory.coverage_penalty.item() == 5.0

@@ -197,3 +197,43 @@ def test_full_disk_is_said_in_a_sentence_and_loses_nothing(path: Path, tmp_path:
     check_whole(path)
     with TranslationMemory(path) as memory:
         assert pairs(memory) == [("the", "le")] and memory.add("an", "un") == 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER steal AFTER INSERT ON entries BEGIN DELETE FROM entries; END",
+        "CREATE VIEW stolen AS SELECT * FROM entries",
+    ],
+)
+def test_a_memory_with_code_of_others_is_not_opened(tmp_path: Path, statement: str):
+    create_memory(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / "memory" / "memory.sqlite")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    for read_only in (True, False):
+        with pytest.raises(SegError, match="holds triggers or views"):
+            TranslationMemory(tmp_path / "memory", read_only=read_only)
+
+
+@pytest.mark.parametrize(
+    "damage", ["source = x'00ff'", "attributes = '{'", "attributes = '[]'", "source_symbols = x'01'"]
+)
+def test_a_broken_row_is_said_in_a_sentence(tmp_path: Path, damage: str):
+    with create_memory(tmp_path) as memory:
+        memory.add("the Name1", "le Secret1")
+    connection = sqlite3.connect(tmp_path / "memory" / "memory.sqlite")
+    connection.execute(f"UPDATE entries SET {damage}")
+    connection.commit()
+    connection.close()
+    with (
+        TranslationMemory(tmp_path / "memory") as memory,
+        pytest.raises(SegError, match="Pair 1 of the memory is damaged"),
+    ):
+        list(memory.pairs())
+
+
+def test_an_id_that_no_database_can_hold(tmp_path: Path):
+    with create_memory(tmp_path) as memory, pytest.raises(SegError, match="cannot be used"):
+        memory.pair(2**70)

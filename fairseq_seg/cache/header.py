@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_seg.errors import SegError
-from fairseq_seg.files import lock_file, write_whole
+from fairseq_seg.files import BESIDE, lock_file, write_whole
 
 FORMAT = 1
 NAME, LOCK = "cache.json", "lock"
@@ -44,7 +44,7 @@ class Header:
             reason = f"is of format {header.format}, and this version reads {FORMAT}"
         except FileNotFoundError:
             # A process that was killed before it had written a header leaves its lock and a piece of one.
-            if not folder.exists() or {item.name for item in folder.iterdir()} <= {LOCK, NAME + ".new"}:
+            if not folder.exists() or all(item.name == LOCK or item.suffix == BESIDE for item in folder.iterdir()):
                 return None
             raise SegError(f"{folder} is not a memory cache: name another --memory-cache, a new folder.") from None
         except NotADirectoryError:

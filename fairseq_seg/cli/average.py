@@ -27,9 +27,18 @@ def get_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
-    from fairseq_seg.averaging import EPOCH, UPDATE, average_checkpoints, last_checkpoints, save_checkpoint
+    from fairseq_seg.averaging import (
+        EPOCH,
+        UPDATE,
+        all_checkpoints,
+        average_checkpoints,
+        last_checkpoints,
+        save_checkpoint,
+    )
 
     inputs = options.inputs
+    if len(inputs) == 1 and inputs[0].is_dir():
+        inputs = all_checkpoints(inputs[0])
     for count, pattern in ((options.num_epoch_checkpoints, EPOCH), (options.num_update_checkpoints, UPDATE)):
         if count is not None:
             if len(options.inputs) != 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_seg.cli.options import DefaultsFormatter, positive
-from fairseq_seg.errors import SegError, command
+from fairseq_seg.errors import SegError, command, visible
 
 if TYPE_CHECKING:
     from fairseq_seg.store.store import TranslationMemory
@@ -84,15 +84,17 @@ def delete(options: argparse.Namespace) -> None:
 
 def search(options: argparse.Namespace) -> None:
     """Print the most similar pairs of a text, or of each line of standard input: score, id, source, target, origin."""
+    from fairseq_seg.files import read_lines
     from fairseq_seg.store.index import MemorySearch
     from fairseq_seg.store.plain import ESCAPES
 
     memory = MemorySearch(options.memory)
     escapes = str.maketrans(ESCAPES)
-    for text in [options.text] if options.text is not None else sys.stdin:
+    lines = read_lines(sys.stdin.buffer, "standard input") if options.text is None else [options.text]
+    for text in lines:
         [found] = memory.search([memory.encode(text)], options.count)
         for entry, score in found:
-            texts = (text.translate(escapes) for text in (entry.source, entry.target, entry.origin))
+            texts = (visible(text.translate(escapes)) for text in (entry.source, entry.target, entry.origin))
             print(f"{score:.4f}", entry.id, *texts, sep="\t", flush=True)
 
 

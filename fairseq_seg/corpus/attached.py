@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -14,9 +15,30 @@ from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import write_whole
 
-MAGIC = b"SEGMEM1\n"
+MAGIC = b"SEGMEM2\n"
 # The arrays behind the header: row starts, and for all pairs in rank order ids, scores and covering.
 COLUMNS = ("<i8", "<i4", "<f4", "u1")
+
+
+# What a header must hold, besides memory_data, which may be nothing.
+FIELDS = {
+    "signature": str,
+    "kept": int,
+    "memory_fingerprint": str,
+    "split_fingerprint": str,
+    "settings": dict,
+    "rows": int,
+    "pairs": int,
+    "checksum": int,
+}
+
+
+def checksum(arrays: Iterable[np.ndarray | bytes]) -> int:
+    """Return a number that tells whether the arrays are those that were written."""
+    value = 0
+    for array in arrays:
+        value = crc32(array, value)
+    return value
 
 
 class AttachedError(SegError):
@@ -48,7 +70,7 @@ class AttachedPairs:
         self.kept: int = header["kept"]
         self.memory_fingerprint: str = header["memory_fingerprint"]
         self.split_fingerprint: str = header["split_fingerprint"]
-        self.memory_data: str | None = header["memory_data"]
+        self.memory_data: str | None = header.get("memory_data")
         self.settings: dict = header["settings"]
         self.ranked = ranked
 
@@ -66,8 +88,10 @@ class AttachedPairs:
             raise AttachedError(f"{path} does not exist: run seg-attach on the data-bin first.") from None
         except (OSError, ValueError) as error:
             raise AttachedError(f"{path} cannot be read ({error}): run seg-attach again.") from None
+        if not isinstance(header, dict) or not FIELDS.items() <= {k: type(v) for k, v in header.items()}.items():
+            raise AttachedError(f"{path} has a damaged header: run seg-attach again.")
         rows, pairs = header["rows"], header["pairs"]
-        if path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
+        if rows < 0 or pairs < 0 or path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
             raise AttachedError(f"{path} is cut off: run seg-attach again.")
         arrays: list[np.ndarray] = []
         for dtype, length in zip(COLUMNS, (rows + 1, pairs, pairs, pairs), strict=True):
@@ -75,6 +99,8 @@ class AttachedPairs:
             mapped = np.memmap(path, dtype, "r", offset, (length,)) if length else np.zeros(0, dtype)
             arrays.append(mapped)
             offset += mapped.nbytes
+        if checksum(arrays) != header["checksum"]:
+            raise AttachedError(f"{path} is damaged: run seg-attach again.")
         starts, ids, scores, covering = arrays
         return cls(header, RankedPairs(starts, ids, scores, covering))
 
@@ -121,15 +147,14 @@ def write_attached(path: Path, header: dict, parts: Iterable[RankedPairs]) -> No
     for part in parts:
         counts.append(part.counts)
         arrays = part.ids, part.scores, part.covering
-        for pieces, array, dtype in zip(columns, arrays, COLUMNS[1:], strict=True):
-            pieces.append(array.astype(dtype).tobytes())
+        for column, array, dtype in zip(columns, arrays, COLUMNS[1:], strict=True):
+            column.append(array.astype(dtype).tobytes())
     starts = np.cumsum(np.concatenate(counts)).astype(COLUMNS[0])
-    header = header | {"rows": len(starts) - 1, "pairs": int(starts[-1])}
+    pieces = [starts.tobytes(), *(piece for column in columns for piece in column)]
+    header = header | {"rows": len(starts) - 1, "pairs": int(starts[-1]), "checksum": checksum(pieces)}
     with write_whole(path) as file:
         line = json.dumps(header, sort_keys=True).encode()
         # Spaces up to a multiple of eight keep the mapped arrays aligned.
         file.write(MAGIC + line + b" " * (-(len(line) + 1) % 8) + b"\n")
-        file.write(starts.tobytes())
-        for pieces in columns:
-            for piece in pieces:
-                file.write(piece)
+        for piece in pieces:
+            file.write(piece)

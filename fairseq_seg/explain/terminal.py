@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairseq_seg.errors import visible
+
 if TYPE_CHECKING:
     from fairseq_seg.explain.records import Explanation, Token
 
 # The xterm colours of the gate's five steps, from none to strong, each with a text colour that can be read on it.
 SHADES = ["", "48;5;195;38;5;16", "48;5;153;38;5;16", "48;5;111;38;5;16", "48;5;26;38;5;231"]
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def visible(text: str) -> str:
-    """Replace control characters: a text from a memory must not steer the reader's terminal."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _paint(text: str, gate: float, copied: bool) -> str:

@@ -11,6 +11,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor, nn
 
@@ -196,9 +197,12 @@ class GuidedModel(FairseqEncoderDecoderModel):
     embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
 
     @classmethod
+    @hook
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
         """Return the model of a translator and the memory around it."""
         source, target = task.source_dictionary, task.target_dictionary
+        if isinstance(task, FairseqTask) and not hasattr(task, "wanted"):
+            raise SegError("This --arch asks its task for retrieved pairs: use --task seg_translation.")
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
                 "the checkpoint was trained without memory, so its copy gate means nothing: use --memory-k 0, or "
@@ -267,9 +271,18 @@ class GuidedModel(FairseqEncoderDecoderModel):
                 "(fairseq-preprocess --srcdict, --tgtdict)."
             )
         memory = "decoder.memory."
+        trained = state_dict.get(f"{memory}trained")
+        untrained = trained is not None and not trained.is_meta and not trained.any()
         for key in [key for key in state_dict if key.startswith(memory)]:
-            if key not in fresh or fresh[key].shape != state_dict[key].shape:
+            if untrained or key not in fresh or fresh[key].shape != state_dict[key].shape:
                 del state_dict[key]
+        for key in fresh.keys() & state_dict.keys():
+            if fresh[key].shape != state_dict[key].shape:
+                saved, given = (" x ".join(map(str, state[key].shape)) for state in (state_dict, fresh))
+                raise SegError(
+                    f"The checkpoint has other sizes than the options ask for ({key} is {saved}, not {given}): give "
+                    "the options it was trained with, or name another --save-dir."
+                )
         missing = [key for key in fresh if key.startswith(memory) and key not in state_dict]
         state_dict.update({key: fresh[key] for key in missing})
         if missing:

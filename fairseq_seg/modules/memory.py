@@ -110,6 +110,8 @@ class SlotReader(nn.Module):
         super().__init__()
         self.keys, self.gate = keys, gate
         self.coverage_penalty = nn.Parameter(torch.full((1,), coverage_penalty))  # lambda
+        # Whether these parameters ever learned: a plain translator's checkpoint carries them untouched.
+        self.register_buffer("trained", torch.zeros(1, dtype=torch.uint8))
 
     def step(self, scores: Tensor, gate_query: Tensor, coverage: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
         """Read at one step, for one row or a beam of rows per sentence.
@@ -130,6 +132,8 @@ class SlotReader(nn.Module):
 
     def forward(self, scores: Tensor, gate_query: Tensor, slots: Slots) -> SlotRead:
         """Read at all T steps of teacher forcing; content scores (B, T, S), gate_query (B, T, G)."""
+        if self.training:
+            self.trained.fill_(1)
         coverage = torch.zeros_like(scores[:, :1])
         weights, gates = [], []
         for score, gate_part in zip(scores.split(1, dim=1), gate_query.split(1, dim=1), strict=True):

@@ -70,6 +70,10 @@ class Database:
         uri = f"{self.file.resolve().as_uri()}?{mode}"
         # isolation_level None: transactions begin and end where this class says so, not where Python guesses.
         self._connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        if self._connection.execute("SELECT 1 FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone():
+            self._connection.close()
+            raise SegError(f"{self.file} holds triggers or views, which could run code of others: do not use it.")
         if not self.read_only:
             # FULL, not NORMAL: an acknowledged change survives a power cut too.
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -145,5 +149,5 @@ class Database:
     def _errors_as_sentences(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise SegError(f"{self.file} cannot be used: {error}.") from None

@@ -377,10 +377,16 @@ class TranslationMemory:
 
 
 def as_pair(row: tuple) -> StoredPair:
-    """Turn a row of `COLUMNS` into an entry."""
+    """Turn a row of `COLUMNS` into a pair."""
     id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision = row
-    symbols = np.frombuffer(source_symbols, dtype="<i4"), np.frombuffer(target_symbols, dtype="<i4")
-    return StoredPair(id, source, target, *symbols, origin, unit, created, changed, json.loads(attributes), revision)
+    try:
+        symbols = np.frombuffer(source_symbols, dtype="<i4"), np.frombuffer(target_symbols, dtype="<i4")
+        known = json.loads(attributes)
+        if not all(isinstance(text, str) for text in (source, target, origin, unit)) or not isinstance(known, dict):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise SegError(f"Pair {id} of the memory is damaged: restore the memory from a copy.") from None
+    return StoredPair(id, source, target, *symbols, origin, unit, created, changed, known, revision)
 
 
 def text_key(text: str) -> int:

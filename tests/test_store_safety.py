@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_seg.errors import SegError
 from fairseq_seg.store.store import BATCH, TranslationMemory, TranslationUnit
 from tests.memories import create_memory, pairs
 

@@ -247,6 +247,11 @@ class LuceneIndex:
         version = java("org.apache.lucene.util.Version").LATEST.toString()
         self.signature = f"lucene-{version}|k1:{k1:g}|b:{b:g}|length:{LENGTH_RATIO:g}|texts:{TEXTS_SHARE:g}"
 
+    def check_integrity(self) -> None:
+        """Compare all files with their checksums; raise what Lucene raises if one is damaged."""
+        for reader in self._readers:
+            reader.checkIntegrity()
+
     def search(self, text: str, count: int) -> np.ndarray:
         """Return the numbers of up to ``count`` texts, best first."""
         searches = (self._numbers[documents].astype(np.int64) for documents, _ in self._searches(text, count))

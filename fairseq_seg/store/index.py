@@ -178,6 +178,7 @@ class OpenIndex:
             raise ValueError("ids.npy is cut off")
         self._lock = lock
         self._lucene = LuceneIndex(folder / "lucene", identity, settings.k1, settings.b)
+        self._lucene.check_integrity()
 
     def search(self, text: str, count: int) -> list[int]:
         """Return the ids of up to ``count`` entries, best first."""

@@ -16,7 +16,7 @@ from tests.memories import create_memory, pairs
 
 # Changes a memory at random for ever, and says what it did after each change: [action, id, source, target].
 CHANGER = """
-from fairseq_seg.errors import SegError
+import json, random, sys
 from fairseq_seg.store.store import TranslationMemory
 rng = random.Random(int(sys.argv[2]))
 with TranslationMemory(sys.argv[1]) as memory:
@@ -37,7 +37,7 @@ with TranslationMemory(sys.argv[1]) as memory:
 """
 # Adds batches of pairs, each in one transaction, some of them known to the other writer too.
 ADDER = """
-from fairseq_seg.errors import SegError
+import sys
 from fairseq_seg.store.store import TranslationMemory, TranslationUnit
 with TranslationMemory(sys.argv[1]) as memory:
     for batch in range(int(sys.argv[3])):

@@ -190,7 +190,8 @@ class Session:
         size = self.cfg.dataset.batch_size or BATCH_SIZE
         for start in range(0, len(waiting), size):
             batch = waiting[start : start + size]
-            found = self.translate_symbols([symbols for _, symbols in batch], self.live, provenance)
+            named = [texts[place] for place, _ in batch]
+            found = self.translate_symbols([symbols for _, symbols in batch], self.live, provenance, texts=named)
             for (place, _), translation in zip(batch, found, strict=True):
                 translation.source = texts[place]
                 translation.flags = translations[place].flags + translation.flags
@@ -206,11 +207,12 @@ class Session:
         provenance: bool = False,
         first: int = 0,
         given: Sequence[np.ndarray] | None = None,
+        texts: Sequence[str] | None = None,
     ) -> list[Translation]:
         """Translate one batch of sentences of token ids (without eos), with the pairs that a `source` gives them.
 
         `first` is the place of the first sentence in the source's split; `given` are translations to explain instead
-        of searching for one.
+        of searching for one; `texts`, if known, tell exact matches from near ones that have the same symbols.
         """
         import torch
 
@@ -218,23 +220,23 @@ class Session:
         from fairseq_seg.explain.trace import explain, retrieved_pairs
 
         with torch.no_grad():
-            dataset = self.task.sentence_dataset([as_tokens(symbols) for symbols in sentences], source, first=first)
+            dataset = self.task.sentence_dataset(
+                [as_tokens(symbols) for symbols in sentences], source, first=first, texts=texts
+            )
             found = self._search(dataset) if given is None else [(as_tokens(symbols), 0.0) for symbols in given]
             explained = explain(self.model, dataset, [tokens for tokens, _ in found]) if provenance else None
         translations = []
         for index, (tokens, score) in enumerate(found):
-            exact = dataset.retrieved is not None and dataset.retrieved.exact[index] is not None and given is None
-            translation = Translation(
-                self.source_spelling.text(sentences[index]),
-                self.target_spelling.text(tokens),
-                score,
-                ["exact"] if exact else [],
-            )
+            retrieved = dataset.retrieved
+            exact = None if retrieved is None or given is not None else retrieved.exact[index]
+            text = self.target_spelling.text(tokens) if exact is None else retrieved.table.text(exact)[1]
+            flags = [] if exact is None else ["exact"]
+            translation = Translation(self.source_spelling.text(sentences[index]), text, score, flags)
             if explained is not None:
                 translation.explanation, translation.pairs = explained[index], explained[index].pairs
-                translation.explanation.exact = exact
-            elif dataset.retrieved is not None:
-                translation.pairs = retrieved_pairs(dataset.retrieved, index, self.target_spelling)
+                translation.explanation.exact = exact is not None
+            elif retrieved is not None:
+                translation.pairs = retrieved_pairs(retrieved, index, self.target_spelling)
             translations.append(translation)
         return translations
 

@@ -128,6 +128,21 @@ def test_memories_change_while_it_is_open(small, folder, tmp_path):
             assert translator.translate([sentence])[0].text == before.text
 
 
+def test_an_exact_match_is_of_texts_and_returned_to_the_letter(small, folder, tmp_path):
+    """Symbols cannot tell these sources apart, nor spell these targets; texts can."""
+    option, command = "the Name1 ⌥ of Name2", "the Name1 ⌘ of Name2"
+    with TranslationMemory.create(tmp_path / "own.mem", SOURCE, TARGET, folder) as memory:
+        memory.add(option, "le\u00a0Secret1 ⌥ …")
+        options = OPTIONS | {"memory": str(tmp_path / "own.mem"), "memory_exact": "copy"}
+        with Translator(folder, **options) as translator:
+            same, other = translator.translate([option, command])
+            assert (same.text, same.flags) == ("le\u00a0Secret1 ⌥ …", ["exact"])
+            assert "exact" not in other.flags
+            memory.add(command, "le\u00a0Secret2 ⌘")
+            same, other = translator.translate([option, command])
+            assert [same.text, other.text] == ["le\u00a0Secret1 ⌥ …", "le\u00a0Secret2 ⌘"]
+
+
 def test_nothing_is_kept_of_a_sentence_that_was_served(small, translator):
     """The objects that a translator holds do not grow with the sentences that it has translated."""
     import gc

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairseq_seg.corpus.dictionary import UNKNOWN
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.subwords import Spelling
@@ -52,6 +53,12 @@ class PairTable:
             return texts
         source, target = self.spellings
         return source.text(self.source[pair]), target.text(self.target[pair])
+
+    def is_spelled(self, pair: int) -> bool:
+        """Tell whether the symbols of a pair say all of its text: none is unknown, and they spell it to the letter."""
+        sides = self.source[pair], self.target[pair]
+        spelled = tuple(spelling.text(side) for spelling, side in zip(self.spellings, sides, strict=True))
+        return not any(UNKNOWN in side for side in sides) and spelled == self.text(pair)
 
 
 @dataclass(frozen=True)

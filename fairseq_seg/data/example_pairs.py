@@ -30,11 +30,11 @@ class ExamplePairs:
 
     Args:
         ranked: the pairs of each example in rank order, with their table.
-        exact: per example the target (without eos) to return instead of a translation, or None.
+        exact: per example the pair whose target is to be returned instead of a translation, or None.
         cached: batches say where a cache keeps their pairs, too.
     """
 
-    def __init__(self, ranked: RankedPairs, exact: Sequence[np.ndarray | None] | None = None, cached: bool = False):
+    def __init__(self, ranked: RankedPairs, exact: Sequence[int | None] | None = None, cached: bool = False):
         assert ranked.table is not None
         self.table: PairTable = ranked.table
         self.ranked, self.cached = ranked, cached
@@ -48,6 +48,11 @@ class ExamplePairs:
         """Return the pairs of an example, best first, as numbers in the table."""
         start = self.starts[index]
         return self.ids[start : start + self.counts[index]]
+
+    def exact_target(self, index: int) -> np.ndarray | None:
+        """Return the target (without eos) to return for an example instead of a translation, if there is one."""
+        pair = self.exact[index]
+        return None if pair is None else self.table.target[pair]
 
     def num_tokens(self, indices: np.ndarray, own: np.ndarray) -> np.ndarray:
         """Return what an example and its pairs take of a batch: (1 + pairs) x longest row; own (N',) is its length."""

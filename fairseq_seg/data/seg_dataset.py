@@ -51,7 +51,7 @@ class SegDataset(LanguagePairDataset):
             pairs = self.retrieved.collate([rows[index] for index in order])
             if pairs is not None:
                 batch["net_input"]["pairs"] = pairs
-            exact = [self.retrieved.exact[index] for index in order]
+            exact = [self.retrieved.exact_target(index) for index in order]
             if any(target is not None for target in exact):
                 batch["exact"] = exact
         return batch

@@ -138,19 +138,29 @@ def is_exact(query: np.ndarray, source: np.ndarray) -> bool:
     return np.array_equal(query, source) and UNKNOWN not in query
 
 
-def exact_targets(sentences: Sequence[np.ndarray], found: RankedPairs, wanted: Wanted) -> list[np.ndarray | None]:
-    """Return, per sentence, the target of a best pair with the same source, if `wanted` asks for copies of it.
+def exact_pairs(
+    sentences: Sequence[np.ndarray], found: RankedPairs, wanted: Wanted, texts: Sequence[str] | None = None
+) -> list[int | None]:
+    """Return, per sentence, the pair whose target is to be returned verbatim, if `wanted` asks for that.
 
-    An unknown symbol could stand for anything: a pair that has one is never returned.
+    Such a pair has the same source: the same text, if the `texts` of the sentences are known. Otherwise both sides of
+    the pair must be exactly what their symbols spell, because symbols are all that can be compared and returned; an
+    unknown symbol could stand for anything.
     """
-    targets: list[np.ndarray | None] = [None] * len(sentences)
-    if wanted.exact == "copy" and found.table is not None:
-        for place, (sentence, (ids, scores, _)) in enumerate(zip(sentences, found, strict=True)):
-            if len(ids) and scores[0] == 1:
-                source, target = found.table.source[ids[0]], found.table.target[ids[0]]
-                if is_exact(without_eos(sentence), source) and UNKNOWN not in target:
-                    targets[place] = target
-    return targets
+    exact: list[int | None] = [None] * len(sentences)
+    if wanted.exact == "copy" and (table := found.table) is not None:
+        for place, (ids, scores, _) in enumerate(found):
+            for pair in ids[scores == 1].tolist():
+                stored = table.texts is not None and table.texts[pair] is not None
+                if stored and texts is not None:
+                    same = texts[place].strip() == table.text(pair)[0].strip()
+                else:
+                    same = is_exact(without_eos(sentences[place]), table.source[pair]) and table.is_spelled(pair)
+                    same = same and (texts is None or texts[place].strip() == table.text(pair)[0])
+                if same:
+                    exact[place] = pair
+                    break
+    return exact
 
 
 def without_eos(sentence: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
 from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.errors import SegError, hook
 from fairseq_seg.source.memories import check_memories, check_subwords
-from fairseq_seg.source.pair_source import PairSource, Wanted, exact_targets, open_for_split, open_live
+from fairseq_seg.source.pair_source import PairSource, Wanted, exact_pairs, open_for_split, open_live
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
@@ -265,14 +265,16 @@ class SegTranslationTask(TranslationTask):
         )
         return retrieved
 
-    def example_pairs(self, sentences: Sequence, found: RankedPairs) -> ExamplePairs:
+    def example_pairs(
+        self, sentences: Sequence, found: RankedPairs, texts: Sequence[str] | None = None
+    ) -> ExamplePairs:
         """Return what was found for sentences, without the pairs that are too long for the model."""
         assert found.table is not None
         lengths = np.stack([side.lengths[found.ids] for side in (found.table.source, found.table.target)])
         fits = np.all(lengths + 1 <= np.array([self.max_positions()]).T, axis=0)
         if not fits.all():
             logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
-        exact = exact_targets(sentences, found, self.wanted)
+        exact = exact_pairs(sentences, found, self.wanted, texts)
         return ExamplePairs(found.keep(fits), exact, cached=bool(self.cfg.memory_cache))
 
     @cached_property
@@ -291,13 +293,21 @@ class SegTranslationTask(TranslationTask):
         return dataset
 
     def sentence_dataset(
-        self, sentences: Sequence[Tensor], source: PairSource | None, constraints=None, first: int = 0
+        self,
+        sentences: Sequence[Tensor],
+        source: PairSource | None,
+        constraints=None,
+        first: int = 0,
+        texts: Sequence[str] | None = None,
     ) -> SegDataset:
-        """Return sentences (token ids with eos) with the pairs that a source gives them, or without any."""
+        """Return sentences (token ids with eos) with the pairs that a source gives them, or without any.
+
+        The `texts` of the sentences, if known, decide which pair is an exact match.
+        """
         retrieved = None
         if source is not None:
             symbols = [sentence.numpy() for sentence in sentences]
-            retrieved = self.example_pairs(symbols, source.retrieve(symbols, first))
+            retrieved = self.example_pairs(symbols, source.retrieve(symbols, first), texts)
         return SegDataset(
             sentences,
             [len(sentence) for sentence in sentences],
@@ -315,7 +325,7 @@ class SegTranslationTask(TranslationTask):
             return sample
         rows = {tuple(typed.src[index].tolist()): index for index in range(len(typed))}
         indices = [rows[symbols] for symbols in source_symbols(sample)]
-        exact = [typed.retrieved.exact[index] for index in indices]
+        exact = [typed.retrieved.exact_target(index) for index in indices]
         pairs = typed.retrieved.collate([typed.retrieved.row(index) for index in indices])
         if pairs is not None:
             device = sample["net_input"]["src_tokens"].device

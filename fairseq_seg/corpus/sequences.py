@@ -36,8 +36,9 @@ class Sequences:
 
     def __init__(self, flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray):
         self.flat = flat
-        self.starts = starts
-        lengths = lengths.astype(np.int64)
+        # Every process of a training has these two: half the bytes are enough for less than two billion symbols.
+        self.starts = starts.astype(np.int32) if len(flat) < 2**31 else starts
+        lengths = lengths.astype(np.int32)
         filled = np.flatnonzero(lengths)
         last = flat[starts[filled] + lengths[filled] - 1]
         lengths[filled[last == EOS]] -= 1

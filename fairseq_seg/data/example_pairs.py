@@ -32,13 +32,16 @@ class ExamplePairs:
         ranked: the pairs of each example in rank order, with their table.
         exact: per example the pair whose target is to be returned instead of a translation, or None.
         cached: batches say where a cache keeps their pairs, too.
+        scored: keep the scores, which only explanations need.
     """
 
-    def __init__(self, ranked: RankedPairs, exact: Sequence[int | None] | None = None, cached: bool = False):
+    def __init__(
+        self, ranked: RankedPairs, exact: Sequence[int | None] | None = None, cached: bool = False, scored: bool = True
+    ):
         assert ranked.table is not None
         self.table: PairTable = ranked.table
-        self.ranked, self.cached = ranked, cached
-        self.starts, self.ids = ranked.starts, ranked.ids
+        self.cached = cached
+        self.starts, self.ids, self._scores = ranked.starts, ranked.ids, ranked.scores if scored else None
         self.exact = exact if exact is not None else [None] * len(ranked)
         self.counts = ranked.counts
         lengths = np.maximum(self.table.source.lengths[self.ids], self.table.target.lengths[self.ids])
@@ -48,6 +51,12 @@ class ExamplePairs:
         """Return the pairs of an example, best first, as numbers in the table."""
         start = self.starts[index]
         return self.ids[start : start + self.counts[index]]
+
+    def scores(self, index: int) -> np.ndarray:
+        """Return the scores of an example's pairs, best first."""
+        assert self._scores is not None
+        start = self.starts[index]
+        return self._scores[start : start + self.counts[index]]
 
     def exact_target(self, index: int) -> np.ndarray | None:
         """Return the target (without eos) to return for an example instead of a translation, if there is one."""

@@ -50,7 +50,7 @@ def explain(model: SegGRUModel, dataset: SegDataset, translations: list[Tensor])
 def retrieved_pairs(retrieved: ExamplePairs, index: int, spelling: Spelling) -> list[RetrievedPair]:
     """Return the pairs of an example, best first; `spelling` is the target's."""
     table, pairs = retrieved.table, []
-    for pair, score in zip(retrieved.row(index).tolist(), retrieved.ranked[index][1].tolist(), strict=False):
+    for pair, score in zip(retrieved.row(index).tolist(), retrieved.scores(index).tolist(), strict=True):
         symbols = spelling.read(table.target[pair])
         words = [text for text, _ in spelling.words(symbols)]
         pairs.append(RetrievedPair(table.id(pair), table.origin(pair), score, *table.text(pair), symbols, words))

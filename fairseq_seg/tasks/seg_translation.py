@@ -252,7 +252,7 @@ class SegTranslationTask(TranslationTask):
             raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
         source = open_for_split(data, split, self.wanted, may_search)
         sentences = [pairs.src[index].numpy() for index in range(len(pairs))]
-        retrieved = self.example_pairs(sentences, source.retrieve(sentences))
+        retrieved = self.example_pairs(sentences, source.retrieve(sentences), scored=False)
         per_sentence = float(retrieved.counts.mean()) if len(retrieved.counts) else 0.0
         logger.info(
             "memory: K=%s, select=%s, %s | %s: %.2f pairs per sentence, %d sentences without",
@@ -266,7 +266,7 @@ class SegTranslationTask(TranslationTask):
         return retrieved
 
     def example_pairs(
-        self, sentences: Sequence, found: RankedPairs, texts: Sequence[str] | None = None
+        self, sentences: Sequence, found: RankedPairs, texts: Sequence[str] | None = None, scored: bool = True
     ) -> ExamplePairs:
         """Return what was found for sentences, without the pairs that are too long for the model."""
         assert found.table is not None
@@ -275,7 +275,7 @@ class SegTranslationTask(TranslationTask):
         if not fits.all():
             logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
         exact = exact_pairs(sentences, found, self.wanted, texts)
-        return ExamplePairs(found.keep(fits), exact, cached=bool(self.cfg.memory_cache))
+        return ExamplePairs(found if fits.all() else found.keep(fits), exact, bool(self.cfg.memory_cache), scored)
 
     @cached_property
     def live(self) -> PairSource:

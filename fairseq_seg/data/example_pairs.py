@@ -42,7 +42,7 @@ class ExamplePairs:
         self.table: PairTable = ranked.table
         self.cached = cached
         self.starts, self.ids, self._scores = ranked.starts, ranked.ids, ranked.scores if scored else None
-        self.exact = exact if exact is not None else [None] * len(ranked)
+        self._exact = exact
         self.counts = ranked.counts
         lengths = np.maximum(self.table.source.lengths[self.ids], self.table.target.lengths[self.ids])
         self.longest = prefix_max(lengths + 1, self.starts)
@@ -60,8 +60,12 @@ class ExamplePairs:
 
     def exact_target(self, index: int) -> np.ndarray | None:
         """Return the target (without eos) to return for an example instead of a translation, if there is one."""
-        pair = self.exact[index]
+        pair = self.exact_pair(index)
         return None if pair is None else self.table.target[pair]
+
+    def exact_pair(self, index: int) -> int | None:
+        """Return the pair of that target."""
+        return None if self._exact is None else self._exact[index]
 
     def num_tokens(self, indices: np.ndarray, own: np.ndarray) -> np.ndarray:
         """Return what an example and its pairs take of a batch: (1 + pairs) x longest row; own (N',) is its length."""

@@ -140,26 +140,29 @@ def is_exact(query: np.ndarray, source: np.ndarray) -> bool:
 
 def exact_pairs(
     sentences: Sequence[np.ndarray], found: RankedPairs, wanted: Wanted, texts: Sequence[str] | None = None
-) -> list[int | None]:
-    """Return, per sentence, the pair whose target is to be returned verbatim, if `wanted` asks for that.
+) -> list[int | None] | None:
+    """Return, per sentence, the pair whose target is to be returned verbatim; None if `wanted` does not ask for that.
 
     Such a pair has the same source: the same text, if the `texts` of the sentences are known. Otherwise both sides of
     the pair must be exactly what their symbols spell, because symbols are all that can be compared and returned; an
     unknown symbol could stand for anything.
     """
+    if wanted.exact != "copy":
+        return None
+    table = found.table
+    assert table is not None
     exact: list[int | None] = [None] * len(sentences)
-    if wanted.exact == "copy" and (table := found.table) is not None:
-        for place, (ids, scores, _) in enumerate(found):
-            for pair in ids[scores == 1].tolist():
-                stored = table.texts is not None and table.texts[pair] is not None
-                if stored and texts is not None:
-                    same = texts[place].strip() == table.text(pair)[0].strip()
-                else:
-                    same = is_exact(without_eos(sentences[place]), table.source[pair]) and table.is_spelled(pair)
-                    same = same and (texts is None or texts[place].strip() == table.text(pair)[0])
-                if same:
-                    exact[place] = pair
-                    break
+    for place, (ids, scores, _) in enumerate(found):
+        for pair in ids[scores == 1].tolist():
+            stored = table.texts is not None and table.texts[pair] is not None
+            if stored and texts is not None:
+                same = texts[place].strip() == table.text(pair)[0].strip()
+            else:
+                same = is_exact(without_eos(sentences[place]), table.source[pair]) and table.is_spelled(pair)
+                same = same and (texts is None or texts[place].strip() == table.text(pair)[0])
+            if same:
+                exact[place] = pair
+                break
     return exact
 
 

@@ -242,16 +242,16 @@ class SegTranslationTask(TranslationTask):
         )
         # fairseq hands task_cfg over where it translates or validates, not where it trains
         may_search = kwargs.get("task_cfg") is not None
-        retrieved = self.retrieve_for_split(data, split, pairs, may_search) if self.cfg.memory_k > 0 else None
+        retrieved = self.retrieve_for_split(data, split, may_search) if self.cfg.memory_k > 0 else None
         logger.info(memory_line(split, self.cfg.memory_k, str(self.cfg.memory_select), retrieved))
         self.datasets[split] = SegDataset.from_pairs(pairs, retrieved)
 
-    def retrieve_for_split(self, data: DataBin, split: str, pairs, may_search: bool) -> ExamplePairs:
+    def retrieve_for_split(self, data: DataBin, split: str, may_search: bool) -> ExamplePairs:
         """Return the pairs of a split's sentences, and log how many there are."""
         if os.pathsep in self.cfg.data or self.cfg.upsample_primary > 1:
             raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
         source = open_for_split(data, split, self.wanted, may_search)
-        sentences = [pairs.src[index].numpy() for index in range(len(pairs))]
+        sentences, _ = data.sides(split)
         retrieved = self.example_pairs(sentences, source.retrieve(sentences), scored=False)
         per_sentence = float(retrieved.counts.mean()) if len(retrieved.counts) else 0.0
         logger.info(

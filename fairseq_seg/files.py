@@ -26,7 +26,12 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     # A name that nobody can guess, and O_EXCL: a link that somebody planted there would be followed otherwise.
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{BESIDE}")
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
+        try:
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except OSError as error:
+            error.filename = str(path)  # the name that the user knows
+            raise
+        with open(file, "wb") as stream:
             yield stream
         os.replace(beside, path)
     finally:

@@ -229,7 +229,9 @@ class Session:
         for index, (tokens, score) in enumerate(found):
             retrieved = dataset.retrieved
             exact = None if retrieved is None or given is not None else retrieved.exact_pair(index)
-            text = self.target_spelling.text(tokens) if exact is None else retrieved.table.text(exact)[1]
+            text = self.target_spelling.text(tokens)
+            if exact is not None and retrieved is not None:
+                text = retrieved.table.text(exact)[1]
             flags = [] if exact is None else ["exact"]
             translation = Translation(self.source_spelling.text(sentences[index]), text, score, flags)
             if explained is not None:

@@ -58,7 +58,7 @@ def test_last_checkpoints_of_a_folder_by_number_not_by_spelling(tmp_path: Path, 
         ("{0} --num-epoch-checkpoints 0", "holds 1 such checkpoints, so the last 0 cannot be averaged."),
         ("{0}/none --num-update-checkpoints 2", "none cannot be read or written: No such file or directory."),
         ("{0} {0} --num-update-checkpoints 2", "take one folder as --inputs."),
-        ("{0}", "cannot be read or written: Is a directory."),
+        ("{0}/empty", "holds no numbered checkpoints"),
     ],
 )
 def test_errors_are_one_sentence_and_leave_nothing_behind(tmp_path: Path, inputs: str, message: str):
@@ -67,6 +67,7 @@ def test_errors_are_one_sentence_and_leave_nothing_behind(tmp_path: Path, inputs
     (tmp_path / "text.pt").write_text("no checkpoint")
     (tmp_path / "cut.pt").write_bytes(good.read_bytes()[:500])
     torch.save({"model": {}, "hook": exec}, tmp_path / "code.pt")
+    (tmp_path / "empty").mkdir()
     before = set(tmp_path.iterdir())
     with pytest.raises(SystemExit) as stop:
         main(["--inputs", *inputs.format(tmp_path).split(), "--output", str(tmp_path / "mean.pt")])

@@ -136,14 +136,11 @@ def test_very_long_sentence_is_translated_but_left_out_of_training(corpus: Corpu
     [
         (["--arch", "lstm"], "--arch lstm has no memory: use seg_gru or seg_gru_small"),
         (["--arch", "transformer"], "--arch transformer has no memory: use seg_gru or seg_gru_small"),
-        (["--task", "translation"], "This --arch asks its task for retrieved pairs: use --task seg_translation."),
         (["--fp16"], "--fp16 trains on a GPU, and there is none: leave it out."),
     ],
 )
 def test_natural_mistakes(data_bin: Path, tmp_path: Path, options: list, message: str):
     plugin = [*PLUGIN[:2], "--task", "seg_translation", "--memory-k", 0]
-    if "--task" in options:
-        plugin = PLUGIN[:2]
     training = [option for option in TRAINING if option != "--cpu"] if "--fp16" in options else TRAINING
     if "--arch" in options:
         training = TRAINING[TRAINING.index("--criterion") :]

@@ -142,7 +142,7 @@ def test_bad_line_of_standard_input_comes_after_the_good_ones(
         ("export {path} out.csv", "The name of out.csv does not tell its format: give --format (tmx, tsv)."),
         (
             "export {path} {path}/no/out.tsv",
-            "seg-memory: {path}/no/out.tsv.new cannot be read or written: No such file or directory.",
+            "seg-memory: {path}/no/out.tsv cannot be read or written: No such file or directory.",
         ),
         ("add {path} alone", "Give a source and a target, or neither"),
         ("add {path} the \x07", "The pair cannot be added to {path}: it has a control character."),

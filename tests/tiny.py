@@ -45,6 +45,7 @@ def make_model(seed: int = 1, randomize: bool = True, **options) -> SegGRUModel:
                 parameter.uniform_(-0.9, 0.9)
             model.decoder.memory.keys.metric.mul_(20.0)  # or q would be nearly even, and hide faults
             model.decoder.memory.coverage_penalty.fill_(3.0)
+            model.decoder.memory.trained.fill_(1)  # or a checkpoint of it would start its memory fresh
     return model.eval()
 
 

@@ -11,7 +11,6 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
-from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor, nn
 
@@ -197,12 +196,9 @@ class GuidedModel(FairseqEncoderDecoderModel):
     embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
 
     @classmethod
-    @hook
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
         """Return the model of a translator and the memory around it."""
         source, target = task.source_dictionary, task.target_dictionary
-        if isinstance(task, FairseqTask) and not hasattr(task, "wanted"):
-            raise SegError("This --arch asks its task for retrieved pairs: use --task seg_translation.")
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
                 "the checkpoint was trained without memory, so its copy gate means nothing: use --memory-k 0, or "
@@ -278,9 +274,9 @@ class GuidedModel(FairseqEncoderDecoderModel):
                 del state_dict[key]
         for key in fresh.keys() & state_dict.keys():
             if fresh[key].shape != state_dict[key].shape:
-                saved, given = (" x ".join(map(str, state[key].shape)) for state in (state_dict, fresh))
+                old, new = (" x ".join(map(str, state[key].shape)) for state in (state_dict, fresh))
                 raise SegError(
-                    f"The checkpoint has other sizes than the options ask for ({key} is {saved}, not {given}): give "
+                    f"The checkpoint has other sizes than the options ask for ({key} is {old}, not {new}): give "
                     "the options it was trained with, or name another --save-dir."
                 )
         missing = [key for key in fresh if key.startswith(memory) and key not in state_dict]

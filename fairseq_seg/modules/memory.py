@@ -105,6 +105,7 @@ class SlotReader(nn.Module):
     """The memory's parameters: the kind of keys, the gate and lambda; reads step by step or at all steps at once."""
 
     keys: Keys
+    trained: Tensor
 
     def __init__(self, keys: Keys, gate: Gate, coverage_penalty: float):
         super().__init__()

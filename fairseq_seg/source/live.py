@@ -15,7 +15,7 @@ from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.retrieval.unit import make_unit
 from fairseq_seg.source.memories import Match, OwnMemory, Searchable, TrainingSet, as_table, parse_memories
-from fairseq_seg.source.pair_source import Wanted, is_exact, live_signature
+from fairseq_seg.source.pair_source import Sentences, Wanted, is_exact, live_signature
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Live:
             memory = TrainingSet(data, settings) if name == TRAIN else OwnMemory(name, settings, self._unit)
             self._memories.append((memory, penalty))
 
-    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+    def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of sentences from the memories as they are now; the table holds these pairs alone."""
         began = time.perf_counter()
         queries = list(Sequences.from_rows(sentences))

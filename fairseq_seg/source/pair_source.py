@@ -16,10 +16,14 @@ from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import EOS, UNKNOWN
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 
 logger = logging.getLogger(__name__)
+
+# Sentences of token ids, with or without eos.
+Sentences = Sequence[np.ndarray] | Sequences
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class PairSource(Protocol):
 
     signature: str
 
-    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+    def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of sentences of token ids, with or without eos, and the table that their ids point into.
 
         `first` is the place of the first sentence in its split, which matters for pairs attached to a split.
@@ -59,7 +63,7 @@ class Stored:
     def __init__(self, ranked: RankedPairs, signature: str):
         self.ranked, self.signature = ranked, signature
 
-    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+    def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of the sentences from `first` on."""
         return self.ranked.rows(slice(first, first + len(sentences)))
 
@@ -92,7 +96,7 @@ class Apart:
         self._arguments = (data.folder, data.source_lang, data.target_lang), wanted
         self.signature = live_signature(wanted)
 
-    def retrieve(self, sentences: Sequence[np.ndarray], first: int = 0) -> RankedPairs:
+    def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of sentences."""
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(_retrieve, list(sentences), *self._arguments).result()
@@ -139,7 +143,7 @@ def is_exact(query: np.ndarray, source: np.ndarray) -> bool:
 
 
 def exact_pairs(
-    sentences: Sequence[np.ndarray], found: RankedPairs, wanted: Wanted, texts: Sequence[str] | None = None
+    sentences: Sentences, found: RankedPairs, wanted: Wanted, texts: Sequence[str] | None = None
 ) -> list[int | None] | None:
     """Return, per sentence, the pair whose target is to be returned verbatim; None if `wanted` does not ask for that.
 

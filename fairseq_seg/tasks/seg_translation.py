@@ -34,7 +34,7 @@ from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
 from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.errors import SegError, hook
 from fairseq_seg.source.memories import check_memories, check_subwords
-from fairseq_seg.source.pair_source import PairSource, Wanted, exact_pairs, open_for_split, open_live
+from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
@@ -266,7 +266,7 @@ class SegTranslationTask(TranslationTask):
         return retrieved
 
     def example_pairs(
-        self, sentences: Sequence, found: RankedPairs, texts: Sequence[str] | None = None, scored: bool = True
+        self, sentences: Sentences, found: RankedPairs, texts: Sequence[str] | None = None, scored: bool = True
     ) -> ExamplePairs:
         """Return what was found for sentences, without the pairs that are too long for the model."""
         assert found.table is not None

@@ -52,7 +52,7 @@ def test_empty_bins_are_said(attached: Path, split: Split, capsys):
         (["--system", "NMT"], "--system NMT names no file"),
         (["--system", "NMT", "a", "--system", "NMT", "b"], "Two systems are called NMT"),
         (["--system", "TM", "a"], "Two systems are called TM"),
-        (["--baseline", "NMT"], "--baseline NMT is none of the systems: TM."),
+        (["--baseline", "NMT"], "--baseline NMT is not one of the systems: choose from TM."),
         (["--system", "NMT", "none.pt --memory-k 0"], "The checkpoint none.pt cannot be read: No such file"),
         (["--sweep", "two=a.gen"], "--sweep two=a.gen is neither K=OUTPUT"),
         (["--split", "test2"], "has no split 'test2'"),

@@ -160,7 +160,7 @@ def test_a_cut_off_cache_is_used_as_far_as_it_goes(translate, tmp_path: Path, pa
         stream.truncate(index.stat().st_size - 5)
     passes.clear()
     again = translate("generate", *options)
-    assert again.count("1.index is cut off: the last entries are dropped, the rest is used") == 1
+    assert again.count("1.index is truncated: its last entries are dropped, and the rest is used") == 1
     assert passes == [1]
     assert_same(whole, again)
 

@@ -37,8 +37,8 @@ def get_parser() -> argparse.ArgumentParser:
     units = ("symbol", "word")
     parser.add_argument("--query-unit", choices=units, default=usual.query_unit, help="what Lucene searches for")
     parser.add_argument("--score-unit", choices=units, default=usual.score_unit, help="what Eq. 3 compares")
-    parser.add_argument("--k1", type=float, default=usual.k1, help="BM25: how much repetitions of a symbol count")
-    parser.add_argument("--b", type=float, default=usual.b, help="BM25: how much longer sentences are penalised")
+    parser.add_argument("--k1", type=float, default=usual.k1, help="BM25: how strongly repeated symbols count")
+    parser.add_argument("--b", type=float, default=usual.b, help="BM25: how strongly long sentences are penalised")
     parser.add_argument("--min-score", type=float, default=0.0, help="leave out pairs with a lower fuzzy score")
     parser.add_argument(
         "--exclude",

@@ -1,4 +1,4 @@
-"""seg-attach: retrieve pairs for every example of a data-bin and write them beside the binarized data."""
+"""seg-attach: retrieve pairs for every sentence of a data-bin and write them beside the binarized data."""
 
 from __future__ import annotations
 
@@ -21,36 +21,43 @@ def get_parser() -> argparse.ArgumentParser:
     usual = SearchSettings()
     parser = argparse.ArgumentParser(
         prog="seg-attach",
-        description="Index the training set of a data-bin with Lucene and attach to every example the ranked pairs "
-        "that are most like it (Eq. 3 of the paper). How many of them a model uses is chosen later, with --memory-k.",
+        description="Index the training set of a data-bin with Lucene, and attach to every sentence the pairs most "
+        "similar to it, ranked by fuzzy score (Eq. 3 of the paper). --memory-k sets how many of them a model uses.",
         formatter_class=DefaultsFormatter,
     )
     add_data_bin(parser, "the --destdir of fairseq-preprocess")
-    parser.add_argument("--splits", default="train,valid,test", help="splits to attach to, if they exist")
+    parser.add_argument("--splits", default="train,valid,test", help="splits to attach pairs to, if they exist")
     parser.add_argument("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
-    parser.add_argument("--candidates", type=positive, default=usual.candidates, help="pairs to choose from")
-    parser.add_argument("--keep", type=positive, default=16, help="pairs kept by fuzzy score, the largest --memory-k")
+    parser.add_argument(
+        "--candidates", type=positive, default=usual.candidates, help="pairs per sentence to choose from"
+    )
+    parser.add_argument(
+        "--keep", type=positive, default=16, help="pairs per sentence to keep, which is the largest possible --memory-k"
+    )
     units = ("symbol", "word")
     parser.add_argument("--query-unit", choices=units, default=usual.query_unit, help="what Lucene searches for")
     parser.add_argument("--score-unit", choices=units, default=usual.score_unit, help="what Eq. 3 compares")
-    parser.add_argument("--k1", type=float, default=usual.k1, help="BM25: how much repeats of a symbol count")
-    parser.add_argument("--b", type=float, default=usual.b, help="BM25: how much a longer sentence loses")
+    parser.add_argument("--k1", type=float, default=usual.k1, help="BM25: how strongly repeated symbols count")
+    parser.add_argument("--b", type=float, default=usual.b, help="BM25: how strongly long sentences are penalised")
     parser.add_argument("--min-score", type=float, default=0.0, help="leave out pairs with a lower fuzzy score")
     parser.add_argument(
         "--exclude",
         choices=("pair", "source"),
         default="pair",
-        help="in training, leave out pairs with the same source and target (the example itself is one), or all with "
-        "the same source",
+        help="for training sentences, leave out pairs with the same source and target (which includes the sentence "
+        "itself), or all pairs with the same source",
     )
     parser.add_argument(
-        "--processes", type=positive, default=os.cpu_count(), help="processes that search, each in half a gigabyte"
+        "--processes",
+        type=positive,
+        default=os.cpu_count(),
+        help="number of search processes, each using half a gigabyte",
     )
     parser.add_argument(
         "--shards",
         type=positive,
-        help="cut the index into this many shards, for a training set that is too large for one; what is found is the "
-        "same (without it, an existing index is used whatever its shards)",
+        help="split the index into this many shards, for a training set that is too large for one process; the result "
+        "is the same (without it, an existing index is used as it is)",
     )
     parser.add_argument(
         "--spark",
@@ -61,14 +68,14 @@ def get_parser() -> argparse.ArgumentParser:
         "--spark-partitions",
         type=positive,
         metavar="N",
-        help="with --spark: cut a split into this many tasks (without it, 5,000 sentences each, or fewer if that would "
-        "leave a core idle)",
+        help="with --spark: divide a split into this many tasks (without it, 5,000 sentences each, or fewer if a core "
+        "would otherwise be idle)",
     )
     parser.add_argument(
         "--spark-index",
         metavar="PATH",
-        help="with --spark: the data-bin of the training set with its index, on a path that all machines share "
-        "(without it, a copy is sent to each)",
+        help="with --spark: a data-bin with the training set and its index, on a path that all machines share (without "
+        "it, each machine is sent a copy)",
     )
     return parser
 
@@ -78,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
     if not options.spark and (options.spark_partitions or options.spark_index):
-        raise SegError("--spark-partitions and --spark-index are for --spark: name its master, too.")
+        raise SegError("--spark-partitions and --spark-index need --spark MASTER: add it, or leave them out.")
     from fairseq_seg.corpus.databin import DataBin
     from fairseq_seg.retrieval.attach import Attaching, attach
 

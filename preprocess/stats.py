@@ -1,4 +1,4 @@
-"""seg-stats: tell from an attached data-bin, before any training, whether a memory can help."""
+"""seg-stats: show from an attached data-bin, before any training, whether a memory can help."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ def get_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="seg-stats",
         description="Show how well the pairs that seg-attach retrieved fit each split: fuzzy scores, duplicates, "
-        "coverage, and BLEU of copying the best pair's target (TM). High scores with a high TM BLEU promise much.",
+        "coverage, and the BLEU of copying the best pair's target (TM). If the scores and the BLEU are both high, a "
+        "memory is likely to help.",
     )
-    add_data_bin(parser, "a data-bin after seg-attach")
+    add_data_bin(parser, "a data-bin that seg-attach has run on")
     parser.add_argument(
         "--subword",
         choices=SUBWORD_KINDS,
-        help="how the target text was cut into symbols; by default inferred from the dictionary",
+        help="how the target text was split into symbols (default: inferred from the dictionary)",
     )
-    parser.add_argument("--copies", metavar="FOLDER", help="also write the TM translations, FOLDER/SPLIT.TARGET")
-    parser.add_argument("--png", metavar="FILE", help="also draw the histogram of best scores")
+    parser.add_argument("--copies", metavar="FOLDER", help="also write the TM translations, to FOLDER/SPLIT.TARGET")
+    parser.add_argument("--png", metavar="FILE", help="also draw a histogram of the best scores")
     return parser
 
 

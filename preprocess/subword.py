@@ -1,7 +1,7 @@
-"""seg-subword: learn a sentencepiece BPE, and cut text into its symbols or join them again.
+"""seg-subword: train a sentencepiece BPE model, and encode or decode text with it.
 
-The model numbers its symbols exactly as fairseq does (<s>, <pad>, </s>, <unk>, then the pieces), so ``PREFIX.dict.txt``
-serves ``fairseq-preprocess --srcdict/--tgtdict`` and ``PREFIX.model`` serves ``--bpe sentencepiece
+The model numbers its symbols exactly as fairseq does (<s>, <pad>, </s>, <unk>, then the pieces), so you can pass
+``PREFIX.dict.txt`` to ``fairseq-preprocess --srcdict/--tgtdict`` and ``PREFIX.model`` to ``--bpe sentencepiece
 --sentencepiece-model``.
 """
 
@@ -19,23 +19,27 @@ from fairseq_seg.errors import command
 
 def get_parser() -> argparse.ArgumentParser:
     """Return the command's parser."""
-    parser = argparse.ArgumentParser(prog="seg-subword", description="Learn and apply a sentencepiece BPE for fairseq.")
+    parser = argparse.ArgumentParser(
+        prog="seg-subword", description="Train a sentencepiece BPE model for fairseq, and apply it."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
 
-    training = commands.add_parser("train", help="learn a BPE; write PREFIX.model and PREFIX.dict.txt")
+    training = commands.add_parser("train", help="train a model; write PREFIX.model and PREFIX.dict.txt")
     training.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="plain text, UTF-8")
-    training.add_argument("--model", type=Path, required=True, metavar="PREFIX", help="where to write the model")
+    training.add_argument("--model", type=Path, required=True, metavar="PREFIX", help="prefix of the files to write")
     training.add_argument(
         "--vocab-size",
         type=int,
         required=True,
         metavar="N",
-        help="symbols in all, fairseq's four special ones included",
+        help="number of symbols, including fairseq's four special ones",
     )
 
-    encoding = commands.add_parser("encode", help="cut text into symbols")
-    encoding.add_argument("--model", type=Path, required=True, metavar="PREFIX.model", help="a model made by `train`")
-    decoding = commands.add_parser("decode", help="join symbols to text")
+    encoding = commands.add_parser("encode", help="split text into symbols")
+    encoding.add_argument(
+        "--model", type=Path, required=True, metavar="PREFIX.model", help="a model written by `train`"
+    )
+    decoding = commands.add_parser("decode", help="join symbols into text")
     for subcommand in (encoding, decoding):
         subcommand.add_argument("--input", type=Path, metavar="IN", help="file to read (default: standard input)")
         subcommand.add_argument("--output", type=Path, metavar="OUT", help="file to write (default: standard output)")

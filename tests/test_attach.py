@@ -252,7 +252,7 @@ def test_a_changed_data_bin_is_attached_anew(tmp_path):
     [
         (["{}/nothing"], "is not a folder: give the --destdir of fairseq-preprocess"),
         (["{}:{}"], "names several data-bins: run the command on each"),
-        (["{}/.."], "holds no binarized split: run fairseq-preprocess"),
+        (["{}/.."], "has no binarized split: run fairseq-preprocess"),
         (["{}", "-s", "de"], "holds en-fr, not de-fr: correct -s and -t"),
         (["{}", "--splits", "dev"], "has none of the splits dev, only train, valid, test"),
     ],
@@ -265,7 +265,7 @@ def test_wrong_folders_are_said_in_a_sentence(fresh, arguments, message):
 def test_cut_off_data_is_said_in_a_sentence(fresh):
     path = fresh / f"train.{SOURCE}-{TARGET}.{TARGET}.bin"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(SystemExit, match="is cut off: run fairseq-preprocess again"):
+    with pytest.raises(SystemExit, match="is truncated: run fairseq-preprocess again"):
         attach.main([str(fresh)])
     assert not list(fresh.glob("*.memory")) and not list(fresh.glob("*.lucene"))
 

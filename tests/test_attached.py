@@ -72,7 +72,7 @@ def test_selection(path, selection, ids):
 
 def test_more_pairs_than_were_kept_are_refused(path):
     attached = AttachedPairs.load(path)
-    sentence = "4 pairs are asked for but 3 were kept: run seg-attach again with --keep 4"
+    sentence = "--memory-k 4 needs more pairs than the 3 that were kept: run seg-attach again with --keep 4"
     with pytest.raises(AttachedError, match=sentence):
         attached.select(Selection(4))
     assert len(attached.select(Selection(4, "adaptive"))) == 3  # which does not count them
@@ -112,7 +112,7 @@ def test_bad_files_are_refused_in_a_sentence(path):
         AttachedPairs.load(path.with_name("valid.en-fr.memory"))
     content = path.read_bytes()
     path.write_bytes(content[:-1])
-    with pytest.raises(AttachedError, match="is cut off"):
+    with pytest.raises(AttachedError, match="is truncated"):
         AttachedPairs.load(path)
     path.write_bytes(content[:30])
     with pytest.raises(AttachedError, match="cannot be read"):

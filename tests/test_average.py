@@ -57,7 +57,7 @@ def test_last_checkpoints_of_a_folder_by_number_not_by_spelling(tmp_path: Path, 
         ("{0} --num-epoch-checkpoints 2", "holds 1 such checkpoints, so the last 2 cannot be averaged."),
         ("{0} --num-epoch-checkpoints 0", "holds 1 such checkpoints, so the last 0 cannot be averaged."),
         ("{0}/none --num-update-checkpoints 2", "none cannot be read or written: No such file or directory."),
-        ("{0} {0} --num-update-checkpoints 2", "take one folder as --inputs."),
+        ("{0} {0} --num-update-checkpoints 2", "need exactly one folder as --inputs."),
         ("{0}/empty", "holds no numbered checkpoints"),
     ],
 )

@@ -25,12 +25,12 @@ def damaged(data_bin: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["train", "generate", "interactive"])
 def test_missing_data(command: str, trained: Path, tmp_path: Path):
     message = stop(command, tmp_path / "none", trained)
-    assert message.startswith(f"The data folder {tmp_path / 'none'} does not exist: make it with fairseq-preprocess")
+    assert message.startswith(f"The data folder {tmp_path / 'none'} does not exist: create it with fairseq-preprocess")
 
 
 def test_empty_data_folder(trained: Path, tmp_path: Path):
     assert "cannot be inferred: name them with -s and -t." in stop("generate", tmp_path, trained)
-    assert f"holds no dict.{SOURCE}.txt" in stop("generate", tmp_path, trained, "-s", SOURCE, "-t", TARGET)
+    assert f"has no dict.{SOURCE}.txt" in stop("generate", tmp_path, trained, "-s", SOURCE, "-t", TARGET)
 
 
 def test_missing_split(damaged: Path, trained: Path):
@@ -84,7 +84,7 @@ def test_dictionary_of_another_model(command: str, bpe_data_bin: Path, trained: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--memory-k", -1), "--memory-k -1 must be 0 or more."),
+        (("--memory-k", -1), "--memory-k -1 is negative: give 0 or more."),
         (("--memory-k", "two"), "argument --memory-k: invalid int value: 'two'"),
         (("--memory-select", "best"), "argument --memory-select: invalid choice: 'best'"),
         (("--left-pad-source",), "leave out --left-pad-source"),

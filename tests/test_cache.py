@@ -135,7 +135,7 @@ def test_a_cut_off_entry_is_dropped_and_the_rest_is_used(filled: Path, ending: s
     os.truncate(path, path.stat().st_size - cut)
     cache = PairCache(filled, ROW, 2**20)
     [warning] = [record.getMessage() for record in caplog.records]
-    assert warning.endswith("1.index is cut off: the last entries are dropped, the rest is used")
+    assert warning.endswith("1.index is truncated: its last entries are dropped, and the rest is used")
     assert holds(cache, 1, 2, 3, 4) == [1, 2, 3]
     cache.append(make_pairs(4, 5))
     caplog.clear()
@@ -190,7 +190,7 @@ def test_a_cache_that_is_made_anew_is_not_mixed_with_the_one_that_was_opened(fil
     new.append((address, rows + 100) for address, rows in make_pairs(1, 2, 5))
     assert holds(old, 1, 5) == []
     old.append(make_pairs(6))
-    assert holds(new, 6) == [] and caplog.text.count("was removed while it was in use") == 1
+    assert holds(new, 6) == [] and caplog.text.count("was removed while in use") == 1
 
 
 def test_the_number_of_a_segment_is_never_given_again(filled: Path):
@@ -238,7 +238,7 @@ def test_a_full_disk_is_said_once(filled: Path, monkeypatch, caplog):
     cache.append(make_pairs(5))
     cache.append(make_pairs(6))
     assert [record.getMessage() for record in caplog.records] == [
-        f"{filled} takes no more pairs (No space left on device): from now on it is only read"
+        f"{filled} accepts no more pairs (No space left on device): from now on it is only read"
     ]
     assert holds(cache, 1, 5) == [1]
 
@@ -275,11 +275,11 @@ def test_what_is_no_cache_is_refused(folder: Path, tmp_path: Path):
     whole = header.read_bytes()
     newer = json.dumps(json.loads(whole) | {"format": 2}).encode()
     for content, reason in (
-        (whole[:40], "is cut off or damaged"),
-        (b"", "is cut off or damaged"),
-        (b"[1, 2]", "is cut off or damaged"),
-        (b'{"format": 1}', "is cut off or damaged"),
-        (newer, "is of format 2, and this version reads 1"),
+        (whole[:40], "is truncated or damaged"),
+        (b"", "is truncated or damaged"),
+        (b"[1, 2]", "is truncated or damaged"),
+        (b'{"format": 1}', "is truncated or damaged"),
+        (newer, "has format 2, but this version reads 1"),
     ):
         header.write_bytes(content)
         with pytest.raises(SegError, match=f"cache.json {reason}: remove {folder}, or name another --memory-cache."):
@@ -287,9 +287,9 @@ def test_what_is_no_cache_is_refused(folder: Path, tmp_path: Path):
     (tmp_path / "file").write_text("text")
     with pytest.raises(SegError, match="file is a file, not a memory cache"):
         Header.load(tmp_path / "file")
-    with pytest.raises(SegError, match="is not a memory cache: name another --memory-cache, a new folder"):
+    with pytest.raises(SegError, match="is not a memory cache: name another --memory-cache or a new folder"):
         Header.load(tmp_path)
-    with pytest.raises(SegError, match="cannot be made .Not a directory."):
+    with pytest.raises(SegError, match="cannot be created .Not a directory."):
         HEADER.create(tmp_path / "file" / "cache")
 
 

@@ -160,7 +160,7 @@ def test_a_cut_off_cache_is_used_as_far_as_it_goes(translate, tmp_path: Path, pa
         stream.truncate(index.stat().st_size - 5)
     passes.clear()
     again = translate("generate", *options)
-    assert again.count("1.index is cut off: the last entries are dropped, the rest is used") == 1
+    assert again.count("1.index is truncated: its last entries are dropped, and the rest is used") == 1
     assert passes == [1]
     assert_same(whole, again)
 
@@ -176,14 +176,14 @@ def test_what_does_not_fit_is_refused_in_a_sentence(translate, data_bin, checkpo
             "another --memory-cache, or remove that folder."
         )
     stop = {"run": run_stock_until_it_stops}
-    assert "is of one model: leave it out for an ensemble" in translate(
+    assert "belongs to one model: leave it out for an ensemble" in translate(
         "generate", *cache, path=f"{checkpoint}:{other}", **stop
     )
     assert "is not a size" in translate("generate", *cache, "--memory-cache-size", "much", **stop)
     assert "is a cache of type fp32, not int8" in translate("generate", *cache, "--memory-cache-type", "int8", **stop)
     assert "is a file, not a memory cache" in translate("generate", "--memory-cache", checkpoint, **stop)
     message = run_stock_until_it_stops("train", data_bin, *PLUGIN, *TRAINING, *SIZES, *cache, "--save-dir", tmp_path)
-    assert message == "--memory-cache is for a model that does not change: leave it out to train."
+    assert message == "--memory-cache is for a frozen model: leave it out to train."
     # Without pairs there is nothing to keep, and nothing to refuse.
     assert "memory cache" not in translate("generate", *cache, "--memory-k", 0, path=other)
 
@@ -219,12 +219,12 @@ def test_filled_ahead_of_time_no_pair_is_left_to_make(
     first = sum(passes)
     assert 0 < first <= 50 and max(passes) <= 100 // 8
     output = seg_cache(*cache)
-    assert f"{len(corpus.train):,} pairs, of which {distinct - first:,} are to be made: " in output
+    assert f"{len(corpus.train):,} pairs, {distinct - first:,} of them not cached yet: " in output
     assert sum(passes) == distinct  # what was there was not made again
     found = facts(output)
     assert (found["pairs"], found["type"], found["bytes per slot"]) == (f"{distinct}", "fp32", f"{row_bytes:,}")
     assert found["bytes per pair"] == f"{slots * row_bytes / distinct + 32:,.0f}"
-    assert f"{len(corpus.train):,} pairs, all of them there already" in seg_cache(*cache)
+    assert f"{len(corpus.train):,} pairs, all of them cached already" in seg_cache(*cache)
     passes.clear()
     assert_same(expected, translate("generate", "--memory-k", 4, *cache))
     assert passes == []
@@ -253,7 +253,7 @@ def test_smaller_numbers_are_smaller(seg_cache, tmp_path: Path):
 
 def test_what_would_push_itself_out_is_refused(seg_cache, tmp_path: Path):
     options = ["--memory-cache", tmp_path / "cache", "--memory-cache-size", "100K"]
-    with pytest.raises(SystemExit, match=r"has room for 93.8 KB more, not for .* raise it, .* with --pairs"):
+    with pytest.raises(SystemExit, match=r"leaves room for 93.8 KB, but the pairs take .* raise it, .* with --pairs"):
         seg_cache(*options)
     assert facts(seg_cache(*options, "--pairs", 8))["pairs"] == "8"
 
@@ -271,7 +271,7 @@ def test_stats_and_help_come_at_once(seg_cache, tmp_path: Path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--stats", "none"], "none does not exist or is empty: fill it with seg-cache, or translate with it."),
+        (["--stats", "none"], "none does not exist or is empty: fill it with seg-cache, or by translating"),
         (
             ["DATA", "--path", "none.pt", "--memory-cache", "c"],
             "The checkpoint none.pt does not exist or cannot be read.",
@@ -282,7 +282,7 @@ def test_stats_and_help_come_at_once(seg_cache, tmp_path: Path, capsys):
         ),
         (
             ["DATA", "--path", "none.pt"],
-            "Name the folder to fill with --memory-cache PATH",
+            "give --memory-cache PATH",
         ),
         (["nowhere", "--path", "none.pt", "--memory-cache", "c"], "The data folder nowhere does not exist"),
         (["DATA", "--memory-cache", "c"], "is not a model folder: it has no model.json"),

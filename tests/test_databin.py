@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said_in_a_sentence(folder: Path):
         data.pair("dev")
     index = folder / f"valid.{NAME}.{SOURCE}.idx"
     index.write_bytes(index.read_bytes()[:30])
-    with pytest.raises(SegError, match="is cut off.*: run fairseq-preprocess again"):
+    with pytest.raises(SegError, match="is truncated.*: run fairseq-preprocess again"):
         data.pair("valid")
     for path in folder.glob(f"test.{NAME}.{TARGET}.*"):
         shutil.copy(path.with_name(path.name.replace("test", "train")), path)

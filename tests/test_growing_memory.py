@@ -54,7 +54,7 @@ def test_each_confirmed_translation_goes_into_the_memory(pairs: list[Pair], mode
 def test_bad_input_is_one_sentence(pairs: list[Pair], model: Path, tmp_path: Path):
     command = [sys.executable, TRANSLATE, tmp_path, tmp_path / "out", "--model"]
     missing = subprocess.run([*command, tmp_path / "none"], capture_output=True, text=True, timeout=60)
-    assert missing.returncode == 1 and missing.stderr.startswith("There is no model folder")
+    assert missing.returncode == 1 and missing.stderr.startswith("The model folder")
     (tmp_path / f"document.{TARGET}").write_text("one\n")
     uneven = subprocess.run([*command, model], capture_output=True, text=True, timeout=60)
     assert uneven.returncode == 1 and uneven.stderr == f"{tmp_path} has 3 sentences and 1 references.\n"

@@ -85,7 +85,9 @@ def test_a_memory_that_does_not_fit_is_refused(data_bin, decoding, tmp_path):
     def message(folder, *options) -> str:
         return run_stock_until_it_stops("generate", folder, *decoding, *options)
 
-    assert "17 pairs are asked for but 16 were kept: run seg-attach again" in message(data_bin, "--memory-k", 17)
+    assert "--memory-k 17 needs more pairs than the 16 that were kept: run seg-attach again" in message(
+        data_bin, "--memory-k", 17
+    )
     other = prepare(make_corpus(seed=4, groups=60, held_out=15), tmp_path)
     shutil.copy(data_bin / "test.en-fr.memory", other / "test.en-fr.memory")
     assert "was made from other data than this split" in message(other)

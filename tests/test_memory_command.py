@@ -42,7 +42,7 @@ def run(*arguments: object) -> None:
 def test_create(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
     run("create", tmp_path / "new", "--data-bin", tmp_path / "words", "-s", SOURCE, "-t", TARGET)
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["dict.en.txt", "dict.fr.txt", "memory.sqlite"]
-    assert "new: texts in fr must be in symbols already\n" in capsys.readouterr().out
+    assert "new: texts in fr must be symbols already\n" in capsys.readouterr().out
     run("stats", tmp_path / "new")
     assert capsys.readouterr().out.splitlines()[:2] == ["languages       en-fr", "pairs           0"]
     message = stop("create", tmp_path / "x", "--data-bin", tmp_path / "none", "-s", SOURCE, "-t", TARGET)

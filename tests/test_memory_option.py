@@ -68,7 +68,7 @@ def test_names_and_penalties():
     assert parse_memories("a.mem, b/c.mem:0.05,train:1") == [("a.mem", 0), ("b/c.mem", 0.05), ("train", 1)]
     assert parse_memories("C:mem") == [("C:mem", 0)]
     for wrong in ("", "a.mem,", ":0.5", "a.mem:1.5", "a.mem:-0.1", "a.mem:nan"):
-        with pytest.raises(SegError, match="is not a memory; write its path, and after a colon a penalty from 0 to 1"):
+        with pytest.raises(SegError, match="is not a memory: write PATH, or PATH:PENALTY with a penalty from 0 to 1"):
             parse_memories(wrong)
 
 
@@ -152,7 +152,7 @@ def test_memories_of_other_symbols_are_refused(data_bin: Path, client: str, tmp_
 
     check_memories(f"{client},train", (SOURCE, TARGET), WORDS)
     assert "made with another dictionary of fr than the model's" in message(client, dictionaries=[WORDS[0], WORDS[0]])
-    assert "is a memory of en-fr, and the model translates fr-en" in message(client, (TARGET, SOURCE), WORDS[::-1])
+    assert "is a memory for en-fr, but the model translates fr-en" in message(client, (TARGET, SOURCE), WORDS[::-1])
     assert "is not a translation memory: make one with `seg-memory create`" in message(str(tmp_path / "none"))
 
 
@@ -173,10 +173,10 @@ def test_memories_of_another_subword_model_are_refused(data_bin: Path, client: s
         TranslationMemory.create(memories[-1], SOURCE, TARGET, tmp_path, model, model).close()
     dictionary = [*WORDS[0][:4], *pieces]
     check_memories(memories[0], (SOURCE, TARGET), (dictionary, dictionary))
-    with pytest.raises(SegError, match=f"^{memories[1]} was made with another subword model than {memories[0]}"):
+    with pytest.raises(SegError, match=f"^{memories[1]} and {memories[0]} use different subword models"):
         check_memories(",".join(memories), (SOURCE, TARGET), (dictionary, dictionary))
     check_subwords(f"train,{memories[0]},{client}", str(tmp_path / "a.model"))
-    with pytest.raises(SegError, match=f"^{memories[1]} was made with another subword model than .*a.model"):
+    with pytest.raises(SegError, match=f"^{memories[1]} does not use the subword model .*a.model"):
         check_subwords(",".join(memories), str(tmp_path / "a.model"))
 
 

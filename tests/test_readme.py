@@ -1,4 +1,4 @@
-"""The README's commands and its Python, run as they stand on the generated corpus, with smaller sizes."""
+"""The README and the pages in docs/: their commands and their Python run as written, with smaller sizes."""
 
 import os
 import re
@@ -9,43 +9,79 @@ from pathlib import Path
 from tests.corpus import make_corpus, write_text
 
 ROOT = Path(__file__).parent.parent
+# In the order in which a reader follows them: each page continues in the folder that the pages before it left.
+PAGES = ["README.md", "docs/memory.md", "docs/cache.md"]
 SMALLER = {
     "--vocab-size 8000": "--vocab-size 150",
     "--max-update 20000": "--max-update 20 --hidden-size 32 --embed-dim 32 --cpu",
     "--beam 5": "--beam 2 --max-len-b 10 --cpu",
     "--user-dir fairseq_seg": f"--user-dir {ROOT}/fairseq_seg",
 }
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def code_blocks(language: str) -> str:
-    """Return all of the README's code in a language."""
-    text = ROOT.joinpath("README.md").read_text(encoding="utf-8")
-    return "\n".join(re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL))
+def code_blocks(page: Path) -> list[tuple[str, str]]:
+    """Return the language and the text of each code block that is to be run."""
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(language, code) for _, language, code in blocks if language in ("bash", "python")]
 
 
-def test_the_commands_for_ones_own_corpus_and_memory(tmp_path: Path) -> None:
-    script = code_blocks("bash")
-    for full, small in SMALLER.items():
-        assert full in script
-        script = script.replace(full, small)
-    corpus = make_corpus()
-    write_text(corpus, tmp_path / "corpus")
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub spells them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_commands_and_the_python_run(tmp_path: Path) -> None:
+    commands = "".join(code for page in PAGES for language, code in code_blocks(ROOT / page) if language == "bash")
+    assert all(full in commands for full in SMALLER)
+    write_text(make_corpus(), tmp_path / "corpus")
     for side in ("en", "fr"):
         tmp_path.joinpath(f"corpus/valid.{side}").rename(tmp_path / f"corpus/dev.{side}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
 
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done
+    def run(language: str, code: str) -> str:
+        for full, small in SMALLER.items():
+            code = code.replace(full, small)
+        interpreter = [sys.executable, "-c"] if language == "python" else ["bash", "-euo", "pipefail", "-c"]
+        done = subprocess.run([*interpreter, code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{code}\n{done.stderr}"
+        return done.stdout
 
-    done = run("bash", "-euo", "pipefail", "-c", script)
+    printed = {
+        (page, language): "".join(run(*block) for block in code_blocks(ROOT / page) if block[0] == language)
+        for page in PAGES
+        for language in ("bash", "python")
+    }
     references = tmp_path.joinpath("corpus/test.fr").read_text(encoding="utf-8").splitlines()
     assert len(tmp_path.joinpath("test.fr").read_text(encoding="utf-8").splitlines()) == len(references)
-    assert '"signature": "nrefs:1' in done.stdout
-    assert len(re.findall(r"^D-0\t", done.stdout, re.MULTILINE)) == 2
-    assert "Voici une phrase." in done.stdout  # found again in the memory
-    first, *words = run(sys.executable, "-c", code_blocks("python")).stdout.splitlines()
-    assert re.search(r"\['client\.mem:\d+", first)  # it has the sentence itself
+    assert '"signature": "nrefs:1' in printed["README.md", "bash"]
+    for page in ("README.md", "docs/memory.md"):
+        assert len(re.findall(r"^D-0\t", printed[page, "bash"], re.MULTILINE)) == 1
+    first, *words = printed["README.md", "python"].splitlines()
+    assert re.search(r"\['train:\d+", first)
     assert words and all(re.fullmatch(r".+: gate [01]\.\d\d, copied [01]\.\d\d", word) for word in words)
+    assert "Voici une phrase." in printed["docs/memory.md", "bash"]  # found again in the memory
+    assert re.search(r"\['client\.mem:\d+", printed["docs/memory.md", "python"])  # the memory has an exact match
+    assert "type: fp16" in printed["docs/cache.md", "bash"]
+    cached, uncached = (len((tmp_path / name).read_text().splitlines()) for name in ("cached.out", "test.out"))
+    assert cached == uncached
+
+
+def test_every_page_with_commands_is_run() -> None:
+    pages = [ROOT / "README.md", *ROOT.joinpath("docs").glob("*.md")]
+    assert {str(page.relative_to(ROOT)) for page in pages if code_blocks(page)} == set(PAGES)
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.joinpath("docs").glob("*.md"), *ROOT.joinpath("examples").glob("*/README.md")]
+    for page in pages:
+        for link in LINK.findall(page.read_text(encoding="utf-8")):
+            if "://" in link:
+                continue
+            name, _, anchor = link.partition("#")
+            target = page.parent / name if name else page
+            assert target.exists(), f"{page}: {link}"
+            assert not anchor or anchor in anchors(target), f"{page}: {link}"

@@ -81,10 +81,10 @@ def test_files_that_are_cut_off_are_noticed(data_bin, tmp_path: Path, impl: str,
     content = path.read_bytes()
     for end in (-1, -9, 20) if cut == ".idx" else (-1,):
         path.write_bytes(content[:end])
-        with pytest.raises(ValueError, match="is cut off"):
+        with pytest.raises(ValueError, match="is truncated"):
             Sequences.from_index(prefix)
     path.write_bytes(b"something else entirely" if cut == ".idx" else b"")
-    with pytest.raises(ValueError, match="is not in a format of fairseq" if cut == ".idx" else "is cut off"):
+    with pytest.raises(ValueError, match="is not in one of the formats" if cut == ".idx" else "is truncated"):
         Sequences.from_index(prefix)
 
 

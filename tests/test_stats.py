@@ -41,7 +41,7 @@ def test_leakage_is_counted(attached, tmp_path, capsys, corpus):
     copies = (tmp_path / "tm" / f"valid.{TARGET}").read_text(encoding="utf-8").splitlines()
     assert copies == [pair.target for pair in corpus.valid]
     valid = capsys.readouterr().out.split("valid:")[1].split("test:")[0]
-    assert "found in the memory word for word: 40 pairs, 40 sources" in valid
+    assert "exact matches in the memory: 40 pairs, 40 sources" in valid
     assert "covered by the memory: best pair 100.0%" in valid
     assert "      1.0  100.0%    100.0 ####" in valid
     assert "      all  100.0%    100.0 " in valid

@@ -81,15 +81,15 @@ def test_help_answers_without_sentencepiece(tmp_path: Path):
         ("train --input {text}/train.en --model {out}/m --vocab-size 9999", "9999 is too large for this text: use "),
         ("train --input {text}/train.en --model {out}/m --vocab-size 9", "--vocab-size 9 is too small: the text has "),
         ("train --input {text}/train.en --model {out}/m --vocab-size 0", "--vocab-size 0 is too small: give "),
-        ("train --input {text}/empty --model {out}/m --vocab-size 99", "empty: no text to learn from"),
+        ("train --input {text}/empty --model {out}/m --vocab-size 99", "empty: no text to train on"),
         ("train --input {text}/latin1 --model {out}/m --vocab-size 99", "latin1: line 2 is not UTF-8 text"),
         (
             "encode --model {text}/none.model --output {out}/o",
-            "none.model is missing or is not a sentencepiece model: make one with",
+            "none.model is missing or is not a sentencepiece model: train one with",
         ),
         (
             "encode --model {text}/train.en --output {out}/o",
-            "train.en is missing or is not a sentencepiece model: make one with",
+            "train.en is missing or is not a sentencepiece model: train one with",
         ),
         ("encode --model {prefix}.model --input {text}/latin1 --output {out}/o", "latin1: line 2 is not UTF-8 text"),
         ("decode --input {text} --output {out}/o", "cannot be read or written: Is a directory."),

@@ -176,7 +176,7 @@ def test_what_cannot_be_opened_is_an_exception_with_one_sentence(folder, attache
         return str(caught.value)
 
     assert message(tmp_path / "none") == (
-        f"There is no model folder {tmp_path / 'none'}: make one with seg-model, or correct the path."
+        f"The model folder {tmp_path / 'none'} does not exist: create it with seg-model, or correct the path."
     )
     assert "is not a model folder" in message(attached)
     for name in ("checkpoint.pt", "dict.fr.txt"):

@@ -1,1 +1,1 @@
-"""A cache of what a frozen model makes of retrieved pairs."""
+"""A cache of a frozen model's entries for retrieved pairs."""

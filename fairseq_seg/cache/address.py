@@ -1,4 +1,4 @@
-"""The address of a pair in the cache: what it says, not where it comes from."""
+"""The address of a pair in the cache: it depends on the pair's symbols, not on its memory."""
 
 from hashlib import blake2b
 
@@ -10,8 +10,8 @@ ADDRESS_BYTES = 16
 def pair_address(source: np.ndarray, target: np.ndarray) -> bytes:
     """Identify a pair by the token ids of its two sides, eos included.
 
-    An edited pair has another address, so an entry is never out of date; and the same pair in the training set and in
-    any memory shares one entry.
+    An edited pair has another address, so an entry is never out of date. The same pair in the training set and in any
+    memory shares one entry.
     """
     digest = blake2b(len(source).to_bytes(4, "little"), digest_size=ADDRESS_BYTES)
     digest.update(source.astype("<i4").tobytes())

@@ -1,4 +1,4 @@
-"""The entries of a frozen model in a cache: pairs that it has seen before need no translator pass again."""
+"""The entries of a frozen model in a cache, so that a known pair needs no translator pass."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# No entry depends on how a slot is chosen, on the gate's other inputs, or on how a state becomes a symbol; the
-# dictionaries have their own place in the header.
+# Entries do not depend on how a slot is chosen, on the gate's other inputs, or on how a state becomes a symbol. The
+# header records the dictionaries separately.
 NOT_IN_ENTRIES = (
     "encoder.symbols",
     "decoder.symbols",
@@ -37,7 +37,7 @@ NOT_IN_ENTRIES = (
 
 
 def model_fingerprint(model: GuidedModel) -> str:
-    """Identify all of a model that an entry depends on: parameters, their type, and the numbers of an entry."""
+    """Identify everything in a model that entries depend on: parameters, their type, and the sizes of an entry."""
     digest = blake2b(str(model.guided.entry_sizes).encode(), digest_size=16)
     for name, parameter in sorted(model.state_dict().items()):
         if not name.startswith(NOT_IN_ENTRIES):
@@ -47,15 +47,15 @@ def model_fingerprint(model: GuidedModel) -> str:
 
 
 class EntryCache:
-    """The slots of batches by one model, whose entries are kept in a folder.
+    """Writes the slots of batches for one model, and keeps their entries in a folder.
 
-    A sentence never sees what the cache holds: a new pair's entry, too, is used as it will be read later.
+    A translation does not depend on what is cached: a new entry is used exactly as it will be read later.
 
     Args:
-        model: in evaluation, on the device and with the number type that it translates with.
+        model: in evaluation mode, on the device and with the number type used for translation.
         folder: a cache of this model, or a new folder.
-        number_type: fp32, fp16, int8, or auto: that of the cache, and fp32 for a new one.
-        limit: bytes that the cache may take; the least recently used entries are evicted.
+        number_type: fp32, fp16, int8, or auto: the type of an existing cache, fp32 for a new one.
+        limit: maximum size in bytes, beyond which the least recently used entries are evicted.
     """
 
     def __init__(self, model: GuidedModel, folder: str | Path, number_type: str, limit: int):
@@ -88,11 +88,11 @@ class EntryCache:
 
     @property
     def device(self) -> torch.device:
-        """Return where the model is, and where a batch's tensors are expected."""
+        """The device of the model, where a batch's tensors are expected."""
         return next(self._model.parameters()).device
 
     def write(self, pairs: dict) -> Slots:
-        """Return the slots of B sentences from what `ExamplePairs.collate` made of their P distinct pairs."""
+        """Return the slots of B sentences, given the result of `ExamplePairs.collate` for their P distinct pairs."""
         found = self.fill(pairs)
         slots = pairs["slots"]
         rows = np.zeros((*slots.shape, self.format.row_bytes), np.uint8)
@@ -102,12 +102,12 @@ class EntryCache:
                 start, end = end, end + len(found[place])
                 rows[sentence, start:end] = found[place]
         keys, gate_values, values = self.format.decode(torch.from_numpy(rows).to(slots.device))
-        # Every step reads these two, so they should lie close together.
+        # Every step reads these two, so they should be contiguous.
         values = None if values is None else values.to(self._dtype).contiguous()
         return self._model.guided.write(Entries(keys, gate_values.contiguous(), values), pairs)
 
     def fill(self, pairs: dict) -> list[np.ndarray]:
-        """Return the rows of each of P pairs, (T', row_bytes); those that the cache lacks are computed and appended."""
+        """Return the rows of each of P pairs, (T', row_bytes); compute and append those missing from the cache."""
         found = self.pairs.find(pairs["addresses"])
         missing = [place for place, rows in enumerate(found) if rows is None]
         if missing:
@@ -127,7 +127,7 @@ class EntryCache:
         for name in ("prev_output_tokens", "tokens"):
             pairs[name] = pairs[name][:, :width]
         entries = self._model.guided.entries(pairs, self._model.guided.run_pairs(pairs))
-        # As in `ExamplePairs.collate`, an unknown symbol is no slot.
+        # As in `ExamplePairs.collate`, an unknown symbol is not a slot.
         real = (pairs["tokens"] != self._model.guided.pad) & (pairs["tokens"] != UNKNOWN)
         rows = self.format.encode(Entries(*(None if part is None else part[real] for part in entries)))
         return np.split(rows.cpu().numpy(), np.cumsum(real.sum(1).tolist())[:-1])

@@ -1,4 +1,4 @@
-"""What a cache was made with, stored beside its entries, so that a cache of another model is refused."""
+"""The header of a cache, which records its model, so that a cache of another model is refused."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclass(frozen=True)
 class Header:
-    """The model that the entries depend on, and how they are written.
+    """The model that the entries depend on, and their format.
 
-    The memory that the pairs come from is not part of it. An entry is found by its pair's symbols (`pair_address`), so
-    no change of a memory can make it wrong: an edited pair has another address.
+    The memory that the pairs come from is not recorded. An entry is looked up by its pair's symbols (`pair_address`),
+    so no change to a memory can make it wrong: an edited pair has another address.
     """
 
-    model: str  # a fingerprint of the parameters that make an entry, and of their type
+    model: str  # a fingerprint of the parameters that entries depend on, and of their type
     dictionaries: tuple[str, str]  # fingerprints of the source's and the target's symbols
     number_type: str
     sizes: tuple[int, int, int]  # numbers of a slot's key, gate projection and value
@@ -32,7 +32,7 @@ class Header:
 
     @classmethod
     def load(cls, folder: Path) -> Header | None:
-        """Read the header of the cache in ``folder``; return None if there is nothing yet."""
+        """Read the header of the cache in ``folder``; return None if there is no cache yet."""
         path = folder / NAME
         try:
             fields: dict[str, Any] = json.loads(path.read_bytes())
@@ -41,22 +41,22 @@ class Header:
             numbers = *header.sizes, header.row_bytes
             if header.format == FORMAT and len(numbers) == 4 and all(type(number) is int for number in numbers):
                 return header
-            reason = f"is of format {header.format}, and this version reads {FORMAT}"
+            reason = f"has format {header.format}, but this version reads {FORMAT}"
         except FileNotFoundError:
             # A process that was killed before it had written a header leaves its lock and a piece of one.
             if not folder.exists() or all(item.name == LOCK or item.suffix == BESIDE for item in folder.iterdir()):
                 return None
-            raise SegError(f"{folder} is not a memory cache: name another --memory-cache, a new folder.") from None
+            raise SegError(f"{folder} is not a memory cache: name another --memory-cache or a new folder.") from None
         except NotADirectoryError:
             raise SegError(f"{folder} is a file, not a memory cache: name another --memory-cache.") from None
         except OSError as error:
             raise SegError(f"{path} cannot be read ({error.strerror}): name another --memory-cache.") from None
-        except (ValueError, TypeError, AttributeError):  # what json, the fields and a list in their place raise
-            reason = "is cut off or damaged"
+        except (ValueError, TypeError, AttributeError):  # from json, from the fields, or from a list instead of fields
+            reason = "is truncated or damaged"
         raise SegError(f"{path} {reason}: remove {folder}, or name another --memory-cache.")
 
     def create(self, folder: Path) -> None:
-        """Make an empty cache; if another process was quicker, its cache has to be of the same kind."""
+        """Create an empty cache; if another process was faster, check that its cache is of the same kind."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with open(folder / LOCK, "ab") as lock:
@@ -68,7 +68,9 @@ class Header:
                     with write_whole(folder / NAME) as stream:
                         stream.write(json.dumps(asdict(self), indent=1).encode())
         except OSError as error:
-            raise SegError(f"--memory-cache {folder} cannot be made ({error.strerror}): name another.") from None
+            raise SegError(
+                f"--memory-cache {folder} cannot be created ({error.strerror}): name another folder."
+            ) from None
 
     def check(self, wanted: Header, folder: Path) -> None:
         """Refuse the cache in ``folder``, which has this header, unless it is of the wanted kind."""
@@ -84,7 +86,7 @@ class Header:
 
 
 def parse_size(text: str) -> int:
-    """Read ``500M`` or ``2G`` as bytes."""
+    """Parse ``500M`` or ``2G`` into bytes."""
     number, unit = text.strip().upper().removesuffix("B"), 1
     if number[-1:] in UNITS:
         number, unit = number[:-1], UNITS[number[-1]]
@@ -98,7 +100,7 @@ def parse_size(text: str) -> int:
 
 
 def spell_size(size: float) -> str:
-    """Write a number of bytes for people: 1.5 GB."""
+    """Format a number of bytes for people: 1.5 GB."""
     for unit in ("bytes", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

@@ -1,8 +1,8 @@
 """The bytes of a slot: a row with its key, its gate projection and, for deep fusion, its value, in a number type.
 
-A number takes 4 bytes as fp32, which is exact, 2 as fp16, and 1 as int8, where each part of a row has a scale (fp32):
-the part's largest number becomes 127. The slot's symbol is not there: who asks for a pair has its symbols, which are
-its address.
+A number takes 4 bytes as fp32, which is exact, 2 as fp16, and 1 as int8. With int8, each part of a row has a scale
+(fp32), which maps its largest number to 127. The slot's symbol is not stored, because the caller knows the symbols of
+the pair: they are its address.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ ALIGNMENT = 4  # bytes; no number type needs more
 
 
 class Part(NamedTuple):
-    """Where a part of a row is: its scale (of int8 only) stands before its numbers."""
+    """The position of a part of a row: its scale (int8 only) comes before its numbers."""
 
     start: int
     numbers: int
@@ -54,13 +54,13 @@ class RowFormat:
                 continue
             x = x.float()
             if self.dtype == torch.int8:
-                # A slot of zeros alone has no scale to divide by.
+                # Avoids division by zero for a slot of zeros.
                 scale = (x.abs().amax(-1, keepdim=True) / 127).clamp(min=torch.finfo(torch.float32).tiny)
                 rows[:, part.start : part.numbers] = scale.view(torch.uint8)
                 x = (x / scale).round()
             elif self.dtype == torch.float16:
                 largest = torch.finfo(torch.float16).max
-                x = x.clamp(-largest, largest)  # or a score would be infinite
+                x = x.clamp(-largest, largest)  # otherwise a score could be infinite
             rows[:, part.numbers : part.end] = x.to(self.dtype).contiguous().view(torch.uint8)
         return rows
 

@@ -1,13 +1,13 @@
 """The entries of a cache on disk: append-only, mapped segment files; the least recently used ones are evicted.
 
-    PATH/cache.json      what the entries were made with (`Header`)
-    PATH/7.rows          the slots of pairs, a row each, one pair after the other
-    PATH/7.index         for each pair of 7.rows its address, first row, number of rows and checksum
-    PATH/lock            held while something is written; holds the highest number that a segment ever had
+    PATH/cache.json      the model and format of the entries (`Header`)
+    PATH/7.rows          the slots of pairs, one row per slot, one pair after the other
+    PATH/7.index         address, first row, number of rows and checksum of each pair in 7.rows
+    PATH/lock            held during writes; contains the highest segment number so far
 
-Rows are written before their index entry: a killed process leaves rows without an entry, or a piece of an entry, which
-are overwritten. A crashed machine may leave worse, which the checksum shows when a pair is first read.
-A segment's last use is the time stamp of its index.
+Rows are written before their index entry. A killed process leaves rows without an entry, or a partial entry, which are
+overwritten later. A crashed machine may leave worse damage, which the checksum reveals when a pair is first read.
+The timestamp of a segment's index is its last use.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from fairseq_seg.files import lock_file
 logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 64 * 2**20
-PATIENCE = 1.0  # seconds to wait for another process that writes, which takes some milliseconds
-LEAST_SEGMENTS = 16  # that the size limit has room for: at most one of them is evicted at a time
+PATIENCE = 1.0  # seconds to wait for another writer, which normally needs a few milliseconds
+LEAST_SEGMENTS = 16  # that fit into the size limit, so that only a small part is evicted at a time
 ENTRY = np.dtype([("address", f"V{ADDRESS_BYTES}"), ("first", "<u8"), ("rows", "<u4"), ("checksum", "<u4")])
 
 
 class RowSpan(NamedTuple):
-    """Where a pair's rows are."""
+    """The location of a pair's rows."""
 
     segment: Segment
     first: int
@@ -45,25 +45,25 @@ class RowSpan(NamedTuple):
 
 
 def checksum(address: bytes, rows: np.ndarray) -> int:
-    """Return what shows whether these are the rows written for this pair; rows (T', row_bytes)."""
+    """Return the checksum of the rows of a pair; rows (T', row_bytes)."""
     return crc32(rows.data, crc32(address))
 
 
 class Segment:
-    """A file of rows and its index, as far as it was read."""
+    """A file of rows and its index, as far as it has been read."""
 
     def __init__(self, folder: Path, number: int, row_bytes: int):
         self.number = number
         self.rows_path, self.index_path = (folder / f"{number}.{ending}" for ending in ("rows", "index"))
         self.row_bytes = row_bytes
         self.addresses: list[bytes] = []
-        self.rows = 0  # that have an entry
+        self.rows = 0  # with an index entry
         self.cut_off = False
         self._mapped = np.zeros((0, row_bytes), dtype=np.uint8)
 
     @property
     def size(self) -> int:
-        """The bytes that have an entry."""
+        """The size in bytes of all rows with an index entry, and of these entries."""
         return self.rows * self.row_bytes + len(self.addresses) * ENTRY.itemsize
 
     def used(self) -> int:
@@ -71,13 +71,13 @@ class Segment:
         return self.index_path.stat().st_mtime_ns
 
     def touch(self) -> None:
-        """Note that the segment is used now."""
+        """Record that the segment is used now."""
         now = time.time_ns()
-        with suppress(OSError):  # forgotten meanwhile, or not ours to write
+        with suppress(OSError):  # removed meanwhile, or read-only
             os.utime(self.index_path, ns=(now, now))
 
     def read_index(self) -> Iterator[tuple[bytes, RowSpan]]:
-        """Read the entries that were appended since the last time, up to the first that is not whole."""
+        """Read the entries appended since the last call, up to the first incomplete one."""
         index_size = self.index_path.stat().st_size
         done = len(self.addresses) * ENTRY.itemsize
         self.cut_off = index_size > done
@@ -94,7 +94,7 @@ class Segment:
         self.cut_off = index_size % ENTRY.itemsize > 0
 
     def read(self, place: RowSpan) -> np.ndarray:
-        """Return the rows of a pair as they are in the file, (T', row_bytes), without copying."""
+        """Return the rows of a pair, (T', row_bytes), as a view of the mapped file."""
         end = place.first + place.rows
         if end > len(self._mapped):
             mapped = np.memmap(self.rows_path, np.uint8, "r").view(np.ndarray)
@@ -103,7 +103,7 @@ class Segment:
         return self._mapped[place.first : end]
 
     def append(self, pairs: Sequence[tuple[bytes, np.ndarray]]) -> None:
-        """Write the rows of pairs behind the rows that have an entry, then the entries."""
+        """Write the rows of pairs after the rows with an entry, then write their entries."""
         lengths = [len(rows) for _, rows in pairs]
         index = np.zeros(len(pairs), ENTRY)
         index["address"] = np.frombuffer(b"".join(address for address, _ in pairs), ENTRY["address"])
@@ -121,18 +121,18 @@ class Segment:
                 stream.truncate()
 
     def remove(self) -> None:
-        """Remove the files; whoever has them mapped can still read them."""
+        """Remove the files; processes that have them mapped can still read them."""
         for path in (self.index_path, self.rows_path):
             path.unlink(missing_ok=True)
 
 
 class PairCache:
-    """Rows by the address of their pair; any number of processes may read, and one at a time writes.
+    """Rows by the address of their pair; many processes can read, and one at a time can write.
 
     Args:
-        folder: exists.
+        folder: an existing folder.
         row_bytes: the size of a slot.
-        limit: the most bytes that all segments together may take.
+        limit: the maximum size of all segments together, in bytes.
     """
 
     def __init__(self, folder: Path, row_bytes: int, limit: int):
@@ -174,7 +174,7 @@ class PairCache:
         return found
 
     def append(self, pairs: Iterable[tuple[bytes, np.ndarray]]) -> None:
-        """Keep the rows (T', row_bytes) of pairs, unless another process holds the lock for long."""
+        """Store the rows (T', row_bytes) of pairs, unless another process holds the lock for too long."""
         with self._locked() as locked:
             if not locked or self._is_gone():
                 return
@@ -185,7 +185,9 @@ class PairCache:
                     segment.append(share)
                     self._read_index(segment)
             except OSError as error:
-                logger.warning("%s takes no more pairs (%s): from now on it is only read", self.folder, error.strerror)
+                logger.warning(
+                    "%s accepts no more pairs (%s): from now on it is only read", self.folder, error.strerror
+                )
                 self._writable = False
 
     def _find_header(self) -> tuple[int, int] | None:
@@ -197,11 +199,11 @@ class PairCache:
         return state.st_ino, state.st_mtime_ns
 
     def _is_gone(self) -> bool:
-        """Tell whether the cache that was opened has been removed; a new one there may be of another model."""
+        """Return whether the opened cache has been removed; a new one in its place may belong to another model."""
         if self._find_header() == self._header:
             return False
         if self._writable:
-            logger.warning("%s was removed while it was in use: it is not used any more", self.folder)
+            logger.warning("%s was removed while in use: continuing without it", self.folder)
         self._writable = False
         return True
 
@@ -225,7 +227,7 @@ class PairCache:
     def _distribute(
         self, pairs: Iterable[tuple[bytes, np.ndarray]]
     ) -> Iterator[tuple[Segment, list[tuple[bytes, np.ndarray]]]]:
-        """Deal pairs out to the last segment and to new ones, making room for each before it is yielded."""
+        """Distribute pairs over the last segment and new ones; make room for each segment before yielding it."""
         segment = self._segments.get(max(self._segments, default=0))
         share: list[tuple[bytes, np.ndarray]] = []
         free = 0 if segment is None else self.segment_bytes - segment.size
@@ -246,7 +248,7 @@ class PairCache:
     def _new_segment(self, size: int) -> Segment:
         """Return a segment that may grow to this size; evict the least recently used ones to make room.
 
-        Its number is higher than any before, so that other processes do not take it for one that is gone.
+        Its number is higher than any before, so that other processes do not mistake it for a removed one.
         """
         self._lock.seek(0)
         number = max(int(self._lock.read() or 0), *self._segments, 0) + 1
@@ -272,7 +274,9 @@ class PairCache:
             try:
                 self._read_index(segment)
                 if segment.cut_off and repair:
-                    logger.warning("%s is cut off: the last entries are dropped, the rest is used", segment.index_path)
+                    logger.warning(
+                        "%s is truncated: its last entries are dropped, and the rest is used", segment.index_path
+                    )
                     os.truncate(segment.index_path, len(segment.addresses) * ENTRY.itemsize)
             except FileNotFoundError:
                 self._forget(segment)
@@ -292,13 +296,13 @@ class PairCache:
 
     @contextmanager
     def _locked(self) -> Iterator[bool]:
-        """Yield whether this process may write; no other process does within the block."""
+        """Yield whether this process may write; within the block, no other process does."""
         if not self._writable:
             yield False
             return
         try:
             stream = open(self.folder / LOCK, "a+b")
-        except OSError:  # a folder that may only be read
+        except OSError:  # a read-only folder
             self._writable = False
             yield False
             return

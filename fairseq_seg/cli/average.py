@@ -1,4 +1,4 @@
-"""seg-average: average the parameters of checkpoints of one training run; fairseq's wheel lacks such a command."""
+"""seg-average: average the checkpoints of one training run, for which fairseq's wheel has no command."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ def get_parser() -> argparse.ArgumentParser:
     """Return the command's parser."""
     parser = argparse.ArgumentParser(prog="seg-average", description="Average the parameters of fairseq checkpoints.")
     parser.add_argument(
-        "--inputs", type=Path, nargs="+", required=True, metavar="PATH", help="checkpoints, or one folder of them"
+        "--inputs", type=Path, nargs="+", required=True, metavar="PATH", help="checkpoint files, or one folder"
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="where to write the averaged model")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="file to write the averaged model to"
+    )
     last = parser.add_mutually_exclusive_group()
-    last.add_argument("--num-epoch-checkpoints", type=int, metavar="N", help="the last N checkpointE.pt of the folder")
     last.add_argument(
-        "--num-update-checkpoints", type=int, metavar="N", help="the last N checkpoint_E_U.pt of the folder"
+        "--num-epoch-checkpoints", type=int, metavar="N", help="average the last N checkpointE.pt in the folder"
+    )
+    last.add_argument(
+        "--num-update-checkpoints", type=int, metavar="N", help="average the last N checkpoint_E_U.pt in the folder"
     )
     return parser
 
@@ -42,7 +46,9 @@ def main(arguments: list[str] | None = None) -> None:
     for count, pattern in ((options.num_epoch_checkpoints, EPOCH), (options.num_update_checkpoints, UPDATE)):
         if count is not None:
             if len(options.inputs) != 1:
-                raise SegError("--num-epoch-checkpoints and --num-update-checkpoints take one folder as --inputs.")
+                raise SegError(
+                    "--num-epoch-checkpoints and --num-update-checkpoints need exactly one folder as --inputs."
+                )
             inputs = last_checkpoints(options.inputs[0], pattern, count)
     save_checkpoint(average_checkpoints(inputs), options.output)
 

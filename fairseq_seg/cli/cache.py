@@ -1,4 +1,4 @@
-"""seg-cache: fill the cache of a frozen model ahead of time, or tell what one holds."""
+"""seg-cache: fill the cache of a frozen model ahead of time, or show what it holds."""
 
 from __future__ import annotations
 
@@ -32,27 +32,31 @@ def get_parser() -> argparse.ArgumentParser:
         prog="seg-cache",
         usage="seg-cache MODEL --memory-cache PATH [option ...]\n"
         "       seg-cache DATA-BIN --path CHECKPOINT --memory-cache PATH [option ...]\n       seg-cache --stats PATH",
-        description="Make what a model needs of the pairs of a memory, for --memory-cache of fairseq-generate and "
-        "fairseq-interactive. Stopped, it goes on where it was.",
+        description="Compute a frozen model's keys and values for the pairs of a memory ahead of time, for "
+        "--memory-cache of fairseq-generate and fairseq-interactive. Rerun a stopped command to resume.",
         epilog="All other options are those of fairseq-interactive with --task seg_translation: -s, -t, --memory (the "
-        "memories whose pairs are wanted, by default the training set), --memory-cache-type, --memory-cache-size, "
-        "--max-tokens (of a batch), --fp16, --cpu ...",
+        "memories to cache, by default the training set), --memory-cache-type, --memory-cache-size, --max-tokens (per "
+        "batch), --fp16, --cpu ...",
         allow_abbrev=False,
     )
     parser.add_argument("data", nargs="?", metavar="MODEL", help="a model folder, or a data-bin with --path")
     parser.add_argument(
-        "--path", metavar="CHECKPOINT", help="the model that will translate; default: that of the folder"
+        "--path",
+        metavar="CHECKPOINT",
+        help="the model that will translate (default: the checkpoint in the model folder)",
     )
-    parser.add_argument("--pairs", type=int, metavar="N", help="only the first N pairs")
-    parser.add_argument("--stats", metavar="PATH", help="tell what a cache holds, and do nothing else")
+    parser.add_argument("--pairs", type=int, metavar="N", help="cache only the first N pairs")
+    parser.add_argument("--stats", metavar="PATH", help="show what a cache holds, and exit")
     return parser
 
 
 def describe(folder: Path) -> str:
-    """Say what a cache holds, one fact per line."""
+    """Describe what a cache holds, one fact per line."""
     header = Header.load(folder)
     if header is None:
-        raise SegError(f"{folder} does not exist or is empty: fill it with seg-cache, or translate with it.")
+        raise SegError(
+            f"{folder} does not exist or is empty: fill it with seg-cache, or by translating with --memory-cache."
+        )
     pairs = PairCache(folder, header.row_bytes, limit=sys.maxsize)
     facts = {
         "type": header.number_type,
@@ -77,14 +81,16 @@ def set_up(options: argparse.Namespace, rest: list[str]) -> tuple[FairseqConfig,
     path = options.path or ModelFolder.load(options.data).checkpoint_path
     cfg = configure([options.data, *rest, "--path", str(path)])
     if not cfg.task.memory_cache or cfg.task.memory_k == 0:
-        raise SegError("Name the folder to fill with --memory-cache PATH, and leave out --memory-k 0.")
+        raise SegError(
+            "seg-cache needs a folder to fill and a memory: give --memory-cache PATH, and leave out --memory-k 0."
+        )
     task = tasks.setup_task(cfg.task)
     model, _ = load_model(path, task, cfg)
     return cfg, task, task.open_cache([model])
 
 
 def read_pairs(task: SegTranslationTask, limit: int | None) -> list[ExamplePairs]:
-    """Return the pairs of the memories that --memory names, as many as the model takes: one row per memory."""
+    """Return the pairs of the memories that --memory names and that fit the model, one row per memory."""
     import numpy as np
 
     from fairseq_seg.corpus.pairs import RankedPairs
@@ -101,7 +107,7 @@ def read_pairs(task: SegTranslationTask, limit: int | None) -> list[ExamplePairs
 
 
 def missing_pairs(memories: list[ExamplePairs], cache: EntryCache) -> tuple[list[tuple[ExamplePairs, int]], list[int]]:
-    """Return the pairs that the cache lacks, each text once, and how many bytes each of them will take."""
+    """Return the distinct pairs missing from the cache, and how many bytes each of them will take."""
     from tqdm import tqdm
 
     from fairseq_seg.data.example_pairs import as_tokens
@@ -118,25 +124,25 @@ def missing_pairs(memories: list[ExamplePairs], cache: EntryCache) -> tuple[list
 
 
 def check_room(sizes: list[int], pairs: int, cache: EntryCache) -> None:
-    """Say how much the pairs will take, and refuse what would push out what was written just before."""
+    """Print how much space the pairs will take, and refuse a set that would evict its own first pairs."""
     needed, room = sum(sizes), cache.pairs.room
     if not sizes:
-        print(f"{pairs:,} pairs, all of them there already")
+        print(f"{pairs:,} pairs, all of them cached already")
         return
     print(
-        f"{pairs:,} pairs, of which {len(sizes):,} are to be made: {spell_size(needed)}, "
-        f"{needed / len(sizes):,.0f} bytes a pair",
+        f"{pairs:,} pairs, {len(sizes):,} of them not cached yet: {spell_size(needed)}, "
+        f"{needed / len(sizes):,.0f} bytes per pair",
         flush=True,
     )
     if needed > room:
         raise SegError(
-            f"--memory-cache-size has room for {spell_size(room)} more, not for {spell_size(needed)}: raise it, take a "
-            "smaller --memory-cache-type, or name the first so many pairs with --pairs."
+            f"--memory-cache-size leaves room for {spell_size(room)}, but the pairs take {spell_size(needed)}: raise "
+            "it, choose a smaller --memory-cache-type, or cache only the first N pairs with --pairs N."
         )
 
 
 def batches(pairs: list[tuple[ExamplePairs, int]], max_tokens: int) -> Iterator[tuple[ExamplePairs, list[int]]]:
-    """Yield pairs of like length together, the longest first: where there is too little memory, it shows at once."""
+    """Yield pairs of similar length together, the longest first, so that a lack of RAM shows at once."""
     import numpy as np
 
     by_memory: dict[int, tuple[ExamplePairs, list[int]]] = {}
@@ -158,7 +164,7 @@ def batches(pairs: list[tuple[ExamplePairs, int]], max_tokens: int) -> Iterator[
 
 
 def fill(options: argparse.Namespace, rest: list[str]) -> None:
-    """Make what the cache lacks."""
+    """Compute and store the entries missing from the cache."""
     from fairseq import utils
     from tqdm import tqdm
 
@@ -173,8 +179,8 @@ def fill(options: argparse.Namespace, rest: list[str]) -> None:
                 cache.fill(utils.apply_to_sample(lambda tensor: tensor.to(cache.device), collated))
                 if collated["addresses"][0] not in cache.pairs:
                     raise SegError(
-                        f"{cfg.task.memory_cache} takes no more pairs: is the disk full, or does another process write "
-                        "to it? The same command goes on from here."
+                        f"{cfg.task.memory_cache} accepts no more pairs: the disk may be full, or another process may "
+                        "be writing to it. Rerun the command to resume."
                     )
             bar.update(len(batch))
     print(describe(Path(cfg.task.memory_cache)))
@@ -189,9 +195,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.stats:
         print(describe(Path(options.stats)))
     elif options.data is None:
-        parser.error("MODEL, or DATA-BIN and --path CHECKPOINT, are required")
+        parser.error("give MODEL, or DATA-BIN and --path CHECKPOINT")
     else:
-        warnings.filterwarnings("ignore", category=UserWarning)  # of hydra, about how fairseq calls it
+        warnings.filterwarnings("ignore", category=UserWarning)  # from hydra, about how fairseq calls it
         fill(options, rest)
 
 

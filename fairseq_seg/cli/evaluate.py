@@ -1,4 +1,4 @@
-"""seg-evaluate: compare systems on a whole split, in a table, JSON, figures and one page."""
+"""seg-evaluate: compare systems on a whole split, as a table, JSON, figures and one page."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from fairseq_seg.evaluate.report import Report
 
 EPILOG = """\
-A system is a name and its translations of the split; several are several seeds of it. Each is one of
-  a text file                       one line per sentence, detokenised
-  what fairseq-generate printed     complete; its log is read too, in the same file or beside it (.err, .log)
-  a checkpoint (.pt) and options    translated now, with beam 5, by stock fairseq-generate; kept beside the report
+A system is a name and one or more outputs, one per seed. Each output is one of
+  a text file                       one detokenised line per sentence
+  the output of fairseq-generate    complete; its log is read from the same file or from beside it (.err, .log)
+  a checkpoint (.pt) and options    translated now with beam 5 by stock fairseq-generate, and kept beside the report
 
 example:
   seg-evaluate data-bin --references test.fr --html report.html \\
@@ -33,27 +33,30 @@ def get_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     parser = argparse.ArgumentParser(
         prog="seg-evaluate",
-        description="Score systems on a split of an attached data-bin beside TM, the copy of the best retrieved pair.",
+        description="Score systems on a split of an attached data-bin, and compare them with TM, the copied target of "
+        "the best retrieved pair.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", metavar="DATA-BIN", help="a data-bin after seg-attach")
-    parser.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
-    parser.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
-    parser.add_argument("--split", default="test", help="what is scored (default: test)")
+    parser.add_argument("data", metavar="DATA-BIN", help="a data-bin that seg-attach has run on")
+    parser.add_argument("-s", "--source-lang", help="source language (default: the first of the data-bin)")
+    parser.add_argument("-t", "--target-lang", help="target language (default: the second of the data-bin)")
+    parser.add_argument("--split", default="test", help="the split to score (default: test)")
     parser.add_argument(
-        "--references", metavar="FILE", help="the reference text, detokenised; default: the binarized target side"
+        "--references", metavar="FILE", help="detokenised references (default: the binarized target side)"
     )
     parser.add_argument(
-        "--system", nargs="+", action="append", default=[], metavar=("NAME", "OUTPUT"), help="a system, as below"
+        "--system", nargs="+", action="append", default=[], metavar=("NAME", "OUTPUT"), help="a system, see below"
     )
-    parser.add_argument("--baseline", metavar="NAME", help="what others are tested against; default: NMT, or else TM")
+    parser.add_argument(
+        "--baseline", metavar="NAME", help="the system to test the others against (default: NMT if given, else TM)"
+    )
     parser.add_argument(
         "--sweep",
         nargs="+",
         default=[],
         metavar="K=OUTPUT",
-        help="one model with K = 1, 2, ... 'adaptive' pairs; or one checkpoint, to translate with each of them",
+        help="outputs of one model with K = 1, 2, ... 'adaptive' pairs, or one checkpoint to translate with each K",
     )
     parser.add_argument(
         "--log",
@@ -66,16 +69,16 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--examples",
         metavar="FILE",
-        help="what seg-explain --json printed, or a checkpoint and options: shows gates in the page's examples",
+        help="output of seg-explain --json, or a checkpoint and options: shows gates in the page's examples",
     )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as one page")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers as JSON")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write every figure as PNG and SVG")
     return parser
 
 
 def evaluate(options: argparse.Namespace, command_line: str) -> Report:
-    """Read or make the translations, and score them."""
+    """Read or generate the translations, and score them."""
     from fairseq_seg.evaluate.curves import read_curve
     from fairseq_seg.evaluate.examples import examples_of_outputs, explained_examples
     from fairseq_seg.evaluate.outputs import System
@@ -87,17 +90,17 @@ def evaluate(options: argparse.Namespace, command_line: str) -> Report:
     for option, given in (("--system", options.system), ("--log", options.log)):
         for name, *files in given:
             if not files:
-                raise SegError(f"{option} {name} names no file; write {option} NAME FILE.")
+                raise SegError(f"{option} {name} names no file: write {option} NAME FILE.")
     names = ["TM", *(name for name, *_ in options.system)]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:
         raise SegError(
-            f"Two systems are called {repeated}; give each its own name (TM is there by itself), "
-            "and the seeds of one system together."
+            f"Two systems are called {repeated}: give each its own name (TM is always included), and list the seeds of "
+            "one system together."
         )
     baseline = options.baseline or ("NMT" if "NMT" in names else "TM")
     if baseline not in names:
-        raise SegError(f"--baseline {baseline} is none of the systems: {', '.join(names)}.")
+        raise SegError(f"--baseline {baseline} is not one of the systems: choose from {', '.join(names)}.")
     # Cheap input is read first, so that a misspelt file is reported before anything is translated.
     split = load_split(options.data, options.split, options.source_lang, options.target_lang, options.references)
     curves = [read_curve(name, files) for name, *files in options.log]
@@ -111,7 +114,7 @@ def evaluate(options: argparse.Namespace, command_line: str) -> Report:
     report = Report(split, scores, swept, curves, [], command_line)
     best = report.best_system()
     if best is None and options.examples:
-        raise SegError("--examples compares a system with the baseline; name both with --system.")
+        raise SegError("--examples compares a system with the baseline: name both with --system.")
     if best is not None:
         shown = next((name for name, *outputs in options.system if outputs[0] == options.examples), None)
         compared = shown or best.name, baseline
@@ -125,10 +128,10 @@ def evaluate(options: argparse.Namespace, command_line: str) -> Report:
 
 
 def run(options: argparse.Namespace, command_line: str) -> None:
-    """Evaluate, and show it as the options ask."""
+    """Evaluate, and write the report in the forms that the options ask for."""
     for path in (options.html, options.json):
         if path and not path.parent.is_dir():
-            raise SegError(f"{path} cannot be written: make its folder first, or name another.")
+            raise SegError(f"{path} cannot be written: create its folder first, or name another file.")
     report = evaluate(options, command_line)
     print(report.as_text())
     if options.json:
@@ -148,7 +151,7 @@ def run(options: argparse.Namespace, command_line: str) -> None:
         print(f"\nWritten: {', '.join(written)}")
 
 
-@command("seg-evaluate", stopped="stopped. Finished translations are kept for the next time.")
+@command("seg-evaluate", stopped="stopped; rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments

@@ -32,30 +32,37 @@ def get_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("data", metavar="MODEL", help="a model folder, or a data-bin with --path")
-    parser.add_argument("--path", metavar="CHECKPOINT", help="the model to explain; default: that of the model folder")
+    parser.add_argument(
+        "--path", metavar="CHECKPOINT", help="the model to explain (default: the checkpoint in the model folder)"
+    )
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--input", default="-", metavar="FILE", help="sentences, one a line; default: standard input")
-    source.add_argument("--gen-subset", metavar="SPLIT", help="take the sentences of a split of the data-bin instead")
+    source.add_argument(
+        "--input", default="-", metavar="FILE", help="sentences, one per line (default: standard input)"
+    )
+    source.add_argument("--gen-subset", metavar="SPLIT", help="explain a split of the data-bin instead")
     parser.add_argument(
         "--translations",
         metavar="FILE",
-        help="explain these translations, one a line, and do not translate; in the model's symbols, or see below",
+        help="explain these translations, one per line, instead of translating; in the model's symbols, unless "
+        "--target-sentencepiece-model is given",
     )
     parser.add_argument(
-        "--target-sentencepiece-model", metavar="FILE", help="--translations is plain text: cut it with this model"
+        "--target-sentencepiece-model",
+        metavar="FILE",
+        help="encode --translations, which is plain text, with this model",
     )
-    parser.add_argument("--references", metavar="FILE", help="show these reference translations, one a line")
+    parser.add_argument("--references", metavar="FILE", help="show these reference translations, one per line")
     parser.add_argument(
-        "--baseline", metavar="CHECKPOINT", help="compare with this model; default: with the same one without memory"
+        "--baseline", metavar="CHECKPOINT", help="compare with this model (default: the same model without memory)"
     )
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print a JSON object a line instead of text for people")
-    output.add_argument("--html", metavar="FILE", help="write one page that needs no other file")
+    output.add_argument("--json", action="store_true", help="print JSON Lines instead of text")
+    output.add_argument("--html", metavar="FILE", help="write one self-contained page")
     return parser
 
 
 def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[list[Explanation]]:
-    """Translate, unless translations are given, and explain: batch by batch, or each sentence where somebody types."""
+    """Translate, unless translations are given, and explain, in batches or sentence by sentence as they are typed."""
     from tqdm import tqdm
 
     from fairseq_seg.cli.explain_input import read_sentences, somebody_types
@@ -99,13 +106,13 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
 
 
 def run(options: argparse.Namespace, rest: list[str]) -> None:
-    """Explain, and show it as the options ask."""
+    """Explain, and print or write the result as the options ask."""
     from fairseq_seg.explain import html, terminal
 
     if options.html:
         page = Path(options.html)
         if not page.parent.is_dir() or not os.access(page.parent, os.W_OK):
-            raise SegError(f"--html {page} cannot be written: make its folder first, or name another.")
+            raise SegError(f"--html {page} cannot be written: create its folder first, or name another file.")
         collected = [explanation for batch in explain_batches(options, rest) for explanation in batch]
         text = html.render(collected, f"Provenance of translations by {Path(options.path or options.data).name}")
         with write_whole(page) as stream:
@@ -126,7 +133,7 @@ def run(options: argparse.Namespace, rest: list[str]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options, rest = get_parser().parse_known_args(arguments)
-    warnings.filterwarnings("ignore", category=UserWarning)  # of hydra, about the way in which fairseq calls it
+    warnings.filterwarnings("ignore", category=UserWarning)  # from hydra, about how fairseq calls it
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("fairseq_seg.tasks").setLevel(logging.INFO)  # which memory is used, and how
     run(options, rest)

@@ -1,4 +1,4 @@
-"""What seg-explain is to explain: sentences, and what stands beside them, from a keyboard, files or a split."""
+"""The input of seg-explain: sentences with their references and translations, typed, from files or from a split."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Sentence(NamedTuple):
-    """A sentence to explain and what is known of it."""
+    """A sentence to explain, with its reference and translation if there are any."""
 
     symbols: np.ndarray  # token ids, without eos
     text: str
@@ -30,13 +30,13 @@ class Sentence(NamedTuple):
 
 
 def somebody_types(options: argparse.Namespace) -> bool:
-    """Tell whether sentences come from a keyboard, and have nothing beside them."""
+    """Return whether sentences are typed, without references or translations."""
     files = options.gen_subset or options.translations or options.references
     return options.input == "-" and not files and sys.stdin.isatty()
 
 
 def read_sentences(session: Session, options: argparse.Namespace) -> tuple[Iterable[Sentence], PairSource | None]:
-    """Return the sentences, and what gives them their pairs."""
+    """Return the sentences, and the source of their pairs."""
     if somebody_types(options):
         return (as_sentence(session, line.strip()) for line in sys.stdin), session.live
     if options.gen_subset is None:
@@ -68,19 +68,20 @@ def split_sentences(session: Session, split: str) -> list[Sentence]:
 
 
 def named_lines(path: str, option: str) -> list[str]:
-    """Return the lines of a file that an option names, without white space at their ends."""
+    """Return the stripped lines of the file that an option names."""
     return [line.strip() for line in read_text_file(path, f"{option} {path}")]
 
 
 def add_files(sentences: list[Sentence], session: Session, options: argparse.Namespace) -> list[Sentence]:
-    """Put the references and translations that the options name beside the sentences."""
+    """Add the references and translations that the options name to the sentences."""
     for option, path in (("--references", options.references), ("--translations", options.translations)):
         if path is None:
             continue
         lines = named_lines(path, option)
         if len(lines) != len(sentences):
             raise SegError(
-                f"{option} {path} has {len(lines)} lines for {len(sentences)} sentences: give one line per sentence."
+                f"{option} {path} has {len(lines)} lines but there are {len(sentences)} sentences: give one line per "
+                "sentence."
             )
         if option == "--references":
             sentences = [s._replace(reference=line) for s, line in zip(sentences, lines, strict=True)]
@@ -99,6 +100,6 @@ def encode_translations(lines: list[str], session: Session, options: argparse.Na
     if unknown > sum(map(len, encoded)) / 2:
         raise SegError(
             f"Most words of --translations {options.translations} are not in the target dictionary: give them in the "
-            "model's symbols, or name --target-sentencepiece-model."
+            "model's symbols, or add --target-sentencepiece-model."
         )
     return encoded

@@ -1,4 +1,4 @@
-"""seg-memory: make a translation memory of one's own and change it, even while a translator uses it."""
+"""seg-memory: create and edit your own translation memory, even while a translator uses it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def create(options: argparse.Namespace) -> None:
-    """Make an empty memory."""
+    """Create an empty memory."""
     from fairseq_seg.store.store import TranslationMemory
 
     languages = options.source_lang, options.target_lang
     models = options.spm_source, options.spm_target
     TranslationMemory.create(options.memory, *languages, options.data_bin, *models).close()
     for lang, model in zip(languages, models, strict=True):
-        print(f"{options.memory}: texts in {lang} {f'are cut by {model}' if model else 'must be in symbols already'}")
+        print(f"{options.memory}: texts in {lang} {f'are encoded by {model}' if model else 'must be symbols already'}")
 
 
 def import_pairs(options: argparse.Namespace) -> None:
-    """Import the pairs of files; a malformed file imports nothing."""
+    """Import pairs from files; a malformed file imports nothing."""
     from fairseq_seg.store.formats import import_files
 
     with open_memory(options) as memory:
@@ -37,7 +37,7 @@ def import_pairs(options: argparse.Namespace) -> None:
 
 
 def export(options: argparse.Namespace) -> None:
-    """Write all entries, as they are at one moment, to a file."""
+    """Write a consistent snapshot of all pairs to a file."""
     from fairseq_seg.store.formats import export_file
 
     with open_memory(options, read_only=True) as memory:
@@ -45,7 +45,7 @@ def export(options: argparse.Namespace) -> None:
 
 
 def add(options: argparse.Namespace) -> None:
-    """Add one pair, or the pairs of standard input, and print each id when its pair is safely stored."""
+    """Add one pair, or pairs from standard input, and print each id once its pair is safely stored."""
     from fairseq_seg.store.pair import TranslationUnit
     from fairseq_seg.store.plain import read_tsv
 
@@ -68,7 +68,7 @@ def add(options: argparse.Namespace) -> None:
 
 
 def update(options: argparse.Namespace) -> None:
-    """Change one entry."""
+    """Change one pair."""
     if options.source is None and options.target is None and not options.attribute:
         raise SegError("Nothing to change: give --source, --target or --attribute.")
     with open_memory(options) as memory:
@@ -77,7 +77,7 @@ def update(options: argparse.Namespace) -> None:
 
 
 def delete(options: argparse.Namespace) -> None:
-    """Delete entries, all or none."""
+    """Delete pairs, all or none."""
     with open_memory(options) as memory:
         memory.delete(*options.ids)
 
@@ -99,7 +99,7 @@ def search(options: argparse.Namespace) -> None:
 
 
 def rebuild(options: argparse.Namespace) -> None:
-    """Rebuild the index of a memory; whoever is searching it keeps the index that they have."""
+    """Rebuild the index of a memory; searches in progress keep the old index."""
     from fairseq_seg.store.index import make_index
 
     with open_memory(options) as memory:
@@ -122,7 +122,7 @@ def open_memory(options: argparse.Namespace, read_only: bool = False) -> Transla
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """Take NAME=VALUE apart."""
+    """Split NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=VALUE")
@@ -131,7 +131,9 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 def get_parser() -> argparse.ArgumentParser:
     """Return the command's parser."""
-    parser = argparse.ArgumentParser(prog="seg-memory", description="Make and change a translation memory.")
+    parser = argparse.ArgumentParser(
+        prog="seg-memory", description="Create, fill, edit and search a translation memory."
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def subcommand(name: str, function: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
@@ -141,7 +143,7 @@ def get_parser() -> argparse.ArgumentParser:
         new.set_defaults(function=function)
         return new
 
-    new = subcommand("create", create, "make an empty memory for the dictionaries of a model")
+    new = subcommand("create", create, "create an empty memory that uses the dictionaries of a model")
     new.add_argument(
         "--data-bin", type=Path, required=True, metavar="FOLDER", help="data-bin that the model was trained on"
     )
@@ -152,29 +154,37 @@ def get_parser() -> argparse.ArgumentParser:
             f"--spm-{side}",
             type=Path,
             metavar="MODEL",
-            help=f"sentencepiece model of the {side} language; without it, texts are symbols with blanks between them",
+            help=f"sentencepiece model of the {side} language; without it, texts must be symbols separated by spaces",
         )
 
     new = subcommand("import", import_pairs, "import pairs; a malformed file imports nothing")
-    new.add_argument("files", type=Path, nargs="+", metavar="FILE", help="TMX, PO or tab-separated files, or two texts")
+    new.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="TMX, PO or tab-separated files, or two text files"
+    )
     new.add_argument(
         "--format",
         choices=("tmx", "po", "tsv", "text"),
-        help="format of the files, by default inferred from the extension; text is two files, line by line",
+        help="format of the files (default: inferred from the extension); text is two files that match line by line",
     )
     new.add_argument(
         "--tags",
         choices=("drop", "keep"),
         default="drop",
-        help="codes within TMX texts (bpt, ept, ph, it, ut): drop them or keep them as text",
+        help="inline codes in TMX texts (bpt, ept, ph, it, ut): drop them, or keep them as text",
     )
-    new.add_argument("--max-symbols", type=positive, default=1000, metavar="N", help="skip pairs with a longer side")
+    new.add_argument(
+        "--max-symbols",
+        type=positive,
+        default=1000,
+        metavar="N",
+        help="skip pairs that have more than N symbols on a side",
+    )
     add_conflict(new)
 
     new = subcommand("export", export, "write all pairs to a TMX or tab-separated file")
-    new.add_argument("file", type=Path, metavar="FILE", help="file to write; tab-separated files hold the texts only")
+    new.add_argument("file", type=Path, metavar="FILE", help="file to write; a tab-separated file holds only the texts")
     new.add_argument(
-        "--format", choices=("tmx", "tsv"), help="format of the file, by default inferred from the extension"
+        "--format", choices=("tmx", "tsv"), help="format of the file (default: inferred from the extension)"
     )
 
     new = subcommand("add", add, "add a pair, or tab-separated pairs from standard input, and print their ids")
@@ -193,11 +203,11 @@ def get_parser() -> argparse.ArgumentParser:
     new = subcommand("delete", delete, "delete pairs")
     new.add_argument("ids", type=positive, nargs="+", metavar="ID", help="the ids that add printed")
 
-    new = subcommand("search", search, "print the pairs that are most like a text, or like each line of standard input")
+    new = subcommand("search", search, "print the pairs most similar to a text, or to each line of standard input")
     new.add_argument("text", nargs="?", metavar="TEXT", help="source text")
-    new.add_argument("-n", "--count", type=positive, default=5, metavar="N", help="pairs per text")
+    new.add_argument("-n", "--count", type=positive, default=5, metavar="N", help="number of pairs per text")
 
-    subcommand("rebuild", rebuild, "rebuild the index, so that searches in a memory that has grown are quick again")
+    subcommand("rebuild", rebuild, "rebuild the index, to speed up searches after a memory has grown")
 
     subcommand("stats", stats, "print what a memory holds")
     return parser
@@ -209,7 +219,7 @@ def add_conflict(parser: argparse.ArgumentParser) -> None:
         "--conflict",
         choices=("keep", "overwrite", "skip"),
         default="keep",
-        help="a source that has another target already: keep both, overwrite it, or skip the new pair",
+        help="if the source already has another target: keep both, overwrite the old pair, or skip the new one",
     )
 
 
@@ -221,11 +231,11 @@ def add_attribute(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a free attribute of the pair, such as client=ACME; may be given again",
+        help="a free attribute of the pair, such as client=ACME; may be repeated",
     )
 
 
-@command("seg-memory", stopped="stopped; what was stored so far is kept, rerun the command to resume.")
+@command("seg-memory", stopped="stopped; stored pairs are kept, rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)

@@ -1,4 +1,4 @@
-"""seg-model: put a checkpoint and all that belongs to it into a model folder."""
+"""seg-model: put a checkpoint and everything it needs into a model folder."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ def get_parser() -> argparse.ArgumentParser:
         prog="seg-model",
         usage="seg-model DATA-BIN --path CHECKPOINT --output MODEL [option ...]",
         description="Copy a checkpoint, dictionaries, subword models and the training set with its index into one "
-        "folder. Translator, seg-explain, seg-cache and fairseq's commands take it from there.",
-        epilog="All other options are those of fairseq-interactive, written with =, such as --memory-k=2 or "
-        "--memory-select=adaptive: what the model translates with unless told otherwise.",
+        "folder, which Translator, seg-explain, seg-cache and fairseq's commands accept.",
+        epilog="All other options are options of fairseq-interactive, written with = (--memory-k=2, "
+        "--memory-select=adaptive). They become the model's defaults for translation.",
         allow_abbrev=False,
     )
-    parser.add_argument("data", metavar="DATA-BIN", help="the data-bin that it was trained on, after seg-attach")
+    parser.add_argument("data", metavar="DATA-BIN", help="the data-bin that the model was trained on, after seg-attach")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="MODEL", help="the folder to make")
-    parser.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
-    parser.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="MODEL", help="the folder to create")
+    parser.add_argument("-s", "--source-lang", help="source language (default: the first of the data-bin)")
+    parser.add_argument("-t", "--target-lang", help="target language (default: the second of the data-bin)")
     for side in ("source", "target"):
         parser.add_argument(
             f"--spm-{side}",
             type=Path,
             metavar="FILE",
-            help=f"the sentencepiece model of the {side}; without it, texts must be in symbols already",
+            help=f"sentencepiece model of the {side} language; without it, texts must be symbols already",
         )
     return parser
 
 
 def read_options(rest: list[str]) -> dict[str, str | bool]:
-    """Read fairseq's options, by their names without dashes."""
+    """Parse fairseq's options into a dictionary, keyed by name without dashes."""
     options: dict[str, str | bool] = {}
     for argument in rest:
         name, equals, value = argument.removeprefix("--").partition("=")
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     options, rest = get_parser().parse_known_args(arguments)
     if (options.spm_source is None) != (options.spm_target is None):
-        raise SegError("Name the subword models of both sides, --spm-source and --spm-target, or of none.")
+        raise SegError("Only one subword model is given: give both --spm-source and --spm-target, or neither.")
     subwords = None if options.spm_source is None else (options.spm_source, options.spm_target)
     data = DataBin(options.data, options.source_lang, options.target_lang)
     folder = ModelFolder.create(options.output, data, options.path, subwords, read_options(rest))

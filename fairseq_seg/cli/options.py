@@ -1,4 +1,4 @@
-"""What the command lines share: types of options, and a help text that shows defaults."""
+"""Parts that the command lines share: option types, and a help text that shows defaults."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def positive(text: str) -> int:
 def add_data_bin(parser: argparse.ArgumentParser, help: str) -> None:
     """Add a data-bin and its translation direction."""
     parser.add_argument("data", metavar="DATA-BIN", help=help)
-    parser.add_argument("-s", "--source-lang", help="source language; by default the first of the data-bin")
-    parser.add_argument("-t", "--target-lang", help="target language; by default the second of the data-bin")
+    parser.add_argument("-s", "--source-lang", help="source language (default: the first of the data-bin)")
+    parser.add_argument("-t", "--target-lang", help="target language (default: the second of the data-bin)")
 
 
 class DefaultsFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows the default of an option that has one."""
+    """Show the default of each option that has one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        # None, a flag that is off, an empty text and an empty list say nothing.
+        # None, a flag that is off, an empty string and an empty list are not worth showing.
         shown = action.default not in (None, "", []) and action.default is not False
         return super()._get_help_string(action) if shown else action.help

@@ -1,1 +1,1 @@
-"""Parallel text as ids of symbols, and the ranked pairs of each sentence: numpy alone, no torch and no fairseq."""
+"""Parallel text as symbol ids, and the ranked pairs of each sentence. Needs numpy, but neither torch nor fairseq."""

@@ -1,4 +1,4 @@
-"""The attached file: for each example of a split, its ranked pairs. Read by mapping, written whole."""
+"""The attached file: the ranked pairs of each example of a split. It is memory-mapped, and written atomically."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def checksum(arrays: Iterable[Any]) -> int:
 
 
 class AttachedError(SegError):
-    """Says in one sentence why an attached file cannot be used and what to do about it."""
+    """An attached file cannot be used; the message says why and what to do."""
 
 
 def attached_path(data_bin: str | Path, split: str, source_lang: str, target_lang: str) -> Path:
     """Name the attached file of a split.
 
-    The second part of the name is always the language pair as the data-bin's own files spell it, because fairseq infers
-    the languages from any file there; for the other direction of the same data-bin a third part is added.
+    The second part of the name is always the language pair as in the data-bin's own files, because fairseq infers the
+    languages from any file there. A third part marks the reverse direction of the same data-bin.
     """
     folder = Path(data_bin)
     other = f"{split}.{target_lang}-{source_lang}"
@@ -93,7 +93,7 @@ class AttachedPairs:
             raise AttachedError(f"{path} has a damaged header: run seg-attach again.")
         rows, pairs = header["rows"], header["pairs"]
         if rows < 0 or pairs < 0 or path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
-            raise AttachedError(f"{path} is cut off: run seg-attach again.")
+            raise AttachedError(f"{path} is truncated: run seg-attach again.")
         arrays: list[np.ndarray] = []
         for dtype, length in zip(COLUMNS, (rows + 1, pairs, pairs, pairs), strict=True):
             # An empty array cannot be mapped.
@@ -117,16 +117,16 @@ class AttachedPairs:
         return len(self.ranked)
 
     def select(self, selection: Selection) -> RankedPairs:
-        """Return what a selection gives each example; more pairs than were kept are refused."""
+        """Return the selected pairs of each example; refuse a K larger than what was kept."""
         if selection.mode == "topk" and selection.k > self.kept:
             raise AttachedError(
-                f"{selection.k} pairs are asked for but {self.kept} were kept: run seg-attach again with "
-                f"--keep {selection.k}."
+                f"--memory-k {selection.k} needs more pairs than the {self.kept} that were kept: run seg-attach again "
+                f"with --keep {selection.k}."
             )
         return self.ranked.select(selection)
 
     def check(self, split_fingerprint: str, memory_fingerprint: str) -> None:
-        """Refuse data that the file was not made from."""
+        """Refuse data other than what the file was made from."""
         for name, made_from, given in (
             ("this split", self.split_fingerprint, split_fingerprint),
             ("the memory's pairs", self.memory_fingerprint, memory_fingerprint),
@@ -139,7 +139,7 @@ class AttachedPairs:
 
 
 def write_attached(path: Path, header: dict, parts: Iterable[RankedPairs]) -> None:
-    """Write an attached file from parts of its rows in order, beside its place first and then renamed.
+    """Write an attached file from consecutive parts of its rows, under another name first, then renamed.
 
     ``header`` holds signature, kept, memory_fingerprint, split_fingerprint, memory_data and settings.
     """

@@ -15,7 +15,7 @@ from fairseq_seg.corpus.sequences import Sequences, fingerprint
 from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.errors import SegError
 
-# Splits that this process has read: their sides and fingerprint, under the names, sizes and dates of their files.
+# Splits that this process has read: sides and fingerprint, keyed by names, sizes and dates of their files.
 _read_splits: dict[tuple, list] = {}
 
 
@@ -24,7 +24,7 @@ class DataBin:
 
     def __init__(self, folder: str | Path, source_lang: str | None = None, target_lang: str | None = None):
         if ":" in str(folder) and not Path(folder).exists():
-            raise SegError(f"{folder} names several data-bins: run the command on each of them.")
+            raise SegError(f"{folder} names several data-bins: run the command on each one.")
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise SegError(f"{folder} is not a folder: give the --destdir of fairseq-preprocess.")
@@ -42,19 +42,19 @@ class DataBin:
             match = re.fullmatch(r"\w+\.([^.-]+)-([^.-]+)\.(?:\1|\2)(\.idx|\.bin)?", path.name)
             if match:
                 return match[1], match[2]
-        raise SegError(f"{self.folder} holds no binarized split: run fairseq-preprocess with --destdir first.")
+        raise SegError(f"{self.folder} has no binarized split: run fairseq-preprocess with --destdir first.")
 
     # Splits
 
     def splits(self) -> list[str]:
-        """List train, valid, test and further splits (valid1, test1 ...) that both languages have."""
+        """List train, valid, test and further splits (valid1, test1 ...)."""
         names = {path.name.split(".")[0] for path in self.folder.glob(f"*.{self.pair_name}.*")}
         found = [name for name in names if self._has(name) and not re.fullmatch(r"train\d+", name)]
         order = {"train": 0, "valid": 1, "test": 2}
         return sorted(found, key=lambda split: (order.get(split.rstrip("0123456789"), 3), split))
 
     def parts(self, split: str) -> list[str]:
-        """List a split and, of train, its numbered parts train1, train2 ..., which fairseq takes for one."""
+        """List a split and, for train, its parts train1, train2 ..., which fairseq joins to one split."""
         if not self._has(split):
             raise SegError(f"{self.folder} has no split '{split}', only {', '.join(self.splits()) or 'none'}.")
         parts = [split]
@@ -66,7 +66,7 @@ class DataBin:
         return parts
 
     def prefix(self, part: str, lang: str) -> Path:
-        """Name the files of one side of a part of a split, without their endings."""
+        """Name the files of one side of a part of a split, without extensions."""
         return self.folder / f"{part}.{self.pair_name}.{lang}"
 
     def sides(self, split: str) -> tuple[Sequences, Sequences | None]:
@@ -110,7 +110,7 @@ class DataBin:
         return attached_path(self.folder, split, self.source_lang, self.target_lang)
 
     def table(self, place: str = "") -> PairTable:
-        """Return the training set as a table of pairs; `place` names its folder if that is not obvious."""
+        """Return the training set as a table of pairs; `place` names its folder if it is another data-bin."""
         return PairTable(*self.pair(TRAIN), self.spellings, place)
 
     # Dictionaries
@@ -124,7 +124,7 @@ class DataBin:
 
     @cached_property
     def spellings(self) -> tuple[Spelling, Spelling]:
-        """How the symbols of source and target spell words."""
+        """The spellings of source and target, which turn symbols into words."""
         source, target = self.dictionaries
         return Spelling(source), Spelling(target)
 
@@ -166,7 +166,7 @@ def _exists(prefix: Path) -> bool:
 
 
 def _state(prefix: Path) -> tuple:
-    """Name the files behind a prefix with their sizes and dates, by which a change shows."""
+    """Return the names, sizes and dates of the files behind a prefix, to detect changes."""
     states: list[str | int] = [os.fspath(prefix.absolute())]
     for ending in ("", ".idx", ".bin"):
         path = prefix.with_name(prefix.name + ending)

@@ -1,4 +1,4 @@
-"""fairseq's dictionaries: the symbols of a language by their ids."""
+"""fairseq's dictionaries: the symbols of a language by id."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""A model as a folder: everything that translation needs, to be moved and copied as one.
+"""A model as a folder with everything that translation needs, easy to move and copy.
 
-    MODEL/model.json           format, languages, names of the files below, options to translate with
+    MODEL/model.json           format, languages, names of the files below, default options
     MODEL/checkpoint.pt        the trained model
     MODEL/dict.en.txt          dictionaries
-    MODEL/subword.en.model     sentencepiece models, unless the text is in symbols already
-    MODEL/train.en-fr.*        the training set with what seg-attach stored for it, and its index, index.en-fr.*
+    MODEL/subword.en.model     sentencepiece models, unless texts are symbols already
+    MODEL/train.en-fr.*        the training set and its attached pairs
+    MODEL/index.en-fr.*        its index
 
-The folder is a data-bin too, so fairseq's commands take it: `fairseq-interactive MODEL --path MODEL/checkpoint.pt ...`.
+The folder is also a data-bin, so fairseq's commands accept it:
+`fairseq-interactive MODEL --path MODEL/checkpoint.pt ...`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ CHECKPOINT = "checkpoint.pt"
 
 @dataclass
 class ModelFolder:
-    """A model folder that is there; `options` are fairseq-interactive's, by their names without dashes."""
+    """An existing model folder; `options` are fairseq-interactive's, keyed by name without dashes."""
 
     path: Path
     source_lang: str
@@ -42,12 +44,12 @@ class ModelFolder:
 
     @classmethod
     def find(cls, path: str | Path) -> ModelFolder | None:
-        """Open a model folder; return None if `path` is another folder, and refuse an incomplete model."""
+        """Open a model folder; return None if `path` is not one, and refuse an incomplete model."""
         path = Path(path)
         try:
             values = json.loads((path / NAME).read_bytes())
             if values.pop("format") != FORMAT:
-                raise SegError(f"{path} is a model folder of another version: make it again with seg-model.")
+                raise SegError(f"{path} is a model folder of another version: create it again with seg-model.")
             subwords = values.pop("subwords")
             folder = cls(path, subwords=tuple(subwords) if subwords else None, **values)
         except (FileNotFoundError, NotADirectoryError):
@@ -55,22 +57,24 @@ class ModelFolder:
         except OSError as error:
             raise SegError(f"{path / NAME} cannot be read: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise SegError(f"{path / NAME} is damaged: make the folder again with seg-model.") from None
+            raise SegError(f"{path / NAME} is damaged: create the folder again with seg-model.") from None
         languages = folder.source_lang, folder.target_lang
         names = [folder.checkpoint, *(f"dict.{lang}.txt" for lang in languages), *(folder.subwords or ())]
         missing = [name for name in names if not (path / name).is_file()]
         if missing:
-            raise SegError(f"{path} is incomplete, {missing[0]} is missing: make it again with seg-model.")
+            raise SegError(f"{path} is incomplete, {missing[0]} is missing: create it again with seg-model.")
         return folder
 
     @classmethod
     def load(cls, path: str | Path) -> ModelFolder:
-        """Open a model folder, or say why there is none."""
+        """Open a model folder; refuse any other path."""
         folder = cls.find(path)
         if folder is None:
             if not Path(path).exists():
-                raise SegError(f"There is no model folder {path}: make one with seg-model, or correct the path.")
-            raise SegError(f"{path} is not a model folder: it has no {NAME}. Make one with seg-model.")
+                raise SegError(
+                    f"The model folder {path} does not exist: create it with seg-model, or correct the path."
+                )
+            raise SegError(f"{path} is not a model folder: it has no {NAME}. Create one with seg-model.")
         return folder
 
     @classmethod
@@ -82,9 +86,9 @@ class ModelFolder:
         subword_models: tuple[Path, Path] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> ModelFolder:
-        """Copy a checkpoint and all that belongs to it into a folder, in place of an older one.
+        """Copy a checkpoint and everything it needs into a folder; replace an older model folder.
 
-        The training set's index must be there already (seg-attach makes it).
+        The index of the training set must exist already (seg-attach creates it).
         """
         path, languages = Path(path), (data.source_lang, data.target_lang)
         names = None if subword_models is None else (f"subword.{languages[0]}.model", f"subword.{languages[1]}.model")
@@ -97,7 +101,9 @@ class ModelFolder:
         if names is not None and subword_models is not None:
             for name, lang, model, symbols in zip(names, languages, subword_models, data.dictionaries, strict=True):
                 if SymbolEncoder(symbols, SubwordModel(model)).known_share() < 0.5:
-                    raise SegError(f"{model} is not the subword model that the {lang} of {data.folder} was cut with.")
+                    raise SegError(
+                        f"{model} is not the subword model of {lang} in {data.folder}: give the one used to encode it."
+                    )
                 files[name] = model
         if path.exists() and cls.find(path) is None:
             raise SegError(f"{path} exists and is not a model folder: choose another name.")
@@ -114,7 +120,7 @@ class ModelFolder:
                 values.pop("path")
                 (beside / NAME).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
-            raise SegError(f"{path} cannot be made: {error.filename or path}: {error.strerror}.") from None
+            raise SegError(f"{path} cannot be created: {error.filename or path}: {error.strerror}.") from None
         return folder
 
     @cached_property

@@ -12,7 +12,7 @@ from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.subwords import Spelling
 
-# What the training set is called among memories.
+# The name of the training set in --memory.
 TRAIN = "train"
 
 # The pairs of one sentence in rank order: ids (P,), fuzzy scores (P,), and whether Alg. 1 picks them (P,), bool.
@@ -21,9 +21,9 @@ Row = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass
 class PairTable:
-    """Pairs by number: the symbols of both sides for the model; id, origin and text for people.
+    """Pairs by number: symbols of both sides for the model; id, origin and text for people.
 
-    Without `ids`, `origins` and `texts`, it is a training set: a pair's row is its id, its symbols spell its text.
+    A training set has no `ids`, `origins` and `texts`: a pair's row is its id, and its symbols spell its text.
     """
 
     source: Sequences
@@ -38,17 +38,17 @@ class PairTable:
         return len(self.source)
 
     def id(self, pair: int) -> int:
-        """Return a pair's id in the memory that it comes from; of the training set, its row."""
+        """Return a pair's id in its memory; in the training set, its row."""
         return int(pair) if self.ids is None else self.ids[pair]
 
     def origin(self, pair: int) -> str:
-        """Say where a pair comes from: a memory and the id there, then the file and unit it was imported from."""
+        """Describe where a pair comes from: its memory and id, then the file and unit it was imported from."""
         if self.origins is not None:
             return self.origins[pair]
         return f"{TRAIN}:{pair}" + (f" ({self.place})" if self.place else "")
 
     def text(self, pair: int) -> tuple[str, str]:
-        """Return source and target as people read them."""
+        """Return source and target as readable text."""
         if self.texts is not None and (texts := self.texts[pair]) is not None:
             return texts
         source, target = self.spellings
@@ -93,7 +93,7 @@ class RankedPairs:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many pairs each sentence has, (N,)."""
+        """The number of pairs of each sentence, (N,)."""
         return np.diff(self.starts)
 
     @property
@@ -116,10 +116,10 @@ class RankedPairs:
         return replace(self, starts=before[self.starts], **columns)
 
     def select(self, selection: Selection) -> RankedPairs:
-        """Keep what a selection gives each sentence.
+        """Keep the selected pairs of each sentence.
 
-        Pairs below the minimum score are left out; as the ranking is by score, that gives what a selection among the
-        rest would give.
+        Pairs below the minimum score are dropped afterwards. Because pairs are ranked by score, the result is the same
+        as dropping them before the selection.
         """
         if selection.mode == "topk":
             wanted = self.ranks < selection.k

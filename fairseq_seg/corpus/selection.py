@@ -1,4 +1,4 @@
-"""From ranked candidates to the pairs that a sentence gets: the ranking, top-K, and the greedy coverage of Alg. 1."""
+"""Select the pairs of a sentence from its ranked candidates: ranking, top-K, and the greedy coverage of Alg. 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Selection(NamedTuple):
-    """Which of a sentence's ranked pairs it gets."""
+    """Which of a sentence's ranked pairs to use."""
 
     k: int = 2  # how many, in mode topk
     mode: str = "topk"  # or adaptive: those that Alg. 1 picks, however many
@@ -26,7 +26,7 @@ def greedy_coverage(query: str, candidates: Sequence[str]) -> np.ndarray:
 
     The candidates come in rank order. A candidate is selected when it raises the share of the query's symbols (repeats
     counted) that occur in a selected source. That share rises exactly when the candidate holds a symbol of the query
-    that no selected source holds, so the set of uncovered symbols is all that has to be kept.
+    that no selected source holds, so it is enough to keep the set of uncovered symbols.
     """
     uncovered = set(query)
     selected = np.zeros(len(candidates), dtype=bool)

@@ -1,4 +1,4 @@
-"""Token-id sequences of a corpus side, held flat and without their end-of-sentence symbol."""
+"""Token-id sequences of a corpus side, stored flat and without their end-of-sentence symbol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from fairseq_seg.corpus.dictionary import EOS, SPECIAL, UNKNOWN
 
-# Rows that are worked on at once.
+# Rows processed at once.
 ROW_BLOCK = 4096
 
 MMAP_MAGIC, OLDER_MAGIC = b"MMIDIDX\x00", b"TNTIDX\x00\x00"
@@ -56,8 +56,8 @@ class Sequences:
     def from_index(cls, prefix: str | Path) -> Sequences:
         """Read what ``fairseq-preprocess`` wrote to ``prefix.idx`` and ``prefix.bin``.
 
-        Read here with numpy alone: importing fairseq and torch would cost every command five seconds. Its default
-        format (``--dataset-impl mmap``) is mapped, its older one (lazy, cached) is copied.
+        This uses only numpy, because importing fairseq and torch would cost every command five seconds. The default
+        format (``--dataset-impl mmap``) is memory-mapped, the older one (lazy, cached) is copied.
         """
         with open(f"{prefix}.idx", "rb") as index:
             magic = index.read(8)
@@ -72,12 +72,10 @@ class Sequences:
                     ends = np.fromfile(index, dtype=np.int64, count=count + 1)
                     lengths, starts = np.fromfile(index, dtype=np.int64, count=numbers), ends[:-1]
                 else:
-                    raise ValueError(
-                        f"{prefix}.idx is not in a format of fairseq that can be read here (mmap, cached, lazy)"
-                    )
+                    raise ValueError(f"{prefix}.idx is not in one of the formats that can be read (mmap, cached, lazy)")
                 dtype = np.dtype(DTYPES[code])
             except (struct.error, KeyError):
-                raise ValueError(f"{prefix}.idx is cut off or damaged") from None
+                raise ValueError(f"{prefix}.idx is truncated or damaged") from None
         if magic == MMAP_MAGIC:
             starts = starts // dtype.itemsize
         data = Path(f"{prefix}.bin")
@@ -85,7 +83,7 @@ class Sequences:
             min(len(starts), len(lengths)) != count
             or data.stat().st_size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize
         ):
-            raise ValueError(f"{prefix}.bin or .idx is cut off")
+            raise ValueError(f"{prefix}.bin or .idx is truncated")
         # An empty file cannot be mapped.
         flat = np.memmap(data, dtype=dtype, mode="r") if data.stat().st_size else np.zeros(0, dtype=dtype)
         if magic == OLDER_MAGIC:
@@ -94,9 +92,9 @@ class Sequences:
 
     @classmethod
     def from_text(cls, path: str | Path, symbols: Sequence[str]) -> Sequences:
-        """Read a text of symbols (``--dataset-impl raw``), which are ids of a dictionary's ``symbols``."""
+        """Read a text of symbols (``--dataset-impl raw``) and look up their ids in a dictionary's ``symbols``."""
         ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
-        with open(path, encoding="utf-8") as lines:  # cut into lines as fairseq does it
+        with open(path, encoding="utf-8") as lines:  # split into lines as fairseq does
             return cls.from_rows([ids.get(word, UNKNOWN) for word in line.split()] for line in lines)
 
     def __len__(self) -> int:
@@ -118,7 +116,7 @@ class Sequences:
 
 
 def blocks(count: int) -> Iterator[slice]:
-    """Cut ``count`` rows into slices, in order, to work on many rows at once in little RAM."""
+    """Divide ``count`` rows into consecutive slices, to process many rows at once in little RAM."""
     return (slice(start, min(start + ROW_BLOCK, count)) for start in range(0, count, ROW_BLOCK))
 
 
@@ -126,7 +124,7 @@ def row_keys(*sides: Sequences) -> np.ndarray:
     """Return a 64-bit key per row; two rows have the same key if all their sides hold the same symbols.
 
     ``row_keys(source)`` identifies equal sources, ``row_keys(source, target)`` equal pairs ("exact copies"). A key is
-    the sum of a hash of each (side, position, symbol) of the row, which takes no loop over the rows.
+    the sum of a hash of each (side, position, symbol) of the row, which needs no loop over the rows.
     """
     keys = np.zeros(len(sides[0]), dtype=np.uint64)
     for number, side in enumerate(sides):
@@ -156,6 +154,6 @@ def fingerprint(source: Sequences, target: Sequences) -> str:
         for rows in blocks(len(side)):
             digest.update(side.lengths[rows].astype("<u4").tobytes())
             digest.update(side.symbols(rows).astype("<u4").tobytes())
-        # Closes the side, so that rows cannot move from one side to the other unseen.
+        # Ends the side, so that moving a row from one side to the other changes the fingerprint.
         digest.update(f"|{len(side)}|".encode())
     return digest.hexdigest()

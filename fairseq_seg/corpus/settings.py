@@ -1,16 +1,16 @@
-"""Settings and their defaults, in a file that costs a command line nothing to import."""
+"""Settings and their defaults, in a module that is cheap to import for a command line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# How text can be cut into symbols: see `fairseq_seg.corpus.subwords`.
+# How text can be split into symbols: see `fairseq_seg.corpus.subwords`.
 SUBWORD_KINDS = ("sentencepiece", "@@", "none")
 
 
 class SearchSettings(NamedTuple):
-    """How pairs are searched and scored; an attached file records them, so that live retrieval finds the same pairs."""
+    """How pairs are searched and scored. An attached file records it, so that live retrieval finds the same pairs."""
 
     query_unit: str = "symbol"
     score_unit: str = "symbol"
@@ -20,5 +20,5 @@ class SearchSettings(NamedTuple):
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> SearchSettings:
-        """Take the settings from a mapping that may hold more, or fewer."""
+        """Take the settings from a mapping; ignore other keys, and use defaults for missing ones."""
         return cls(**{name: values[name] for name in cls._fields if name in values})

@@ -1,4 +1,4 @@
-"""Learning a sentencepiece BPE whose symbols fairseq's dictionaries number in the same way."""
+"""Train a sentencepiece BPE model that numbers its symbols as fairseq's dictionaries do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_seg.files import read_lines, write_whole
 
 
 def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
-    """Learn a BPE of `vocab_size` symbols from text files and write `prefix`.model and `prefix`.dict.txt."""
+    """Train a BPE model of `vocab_size` symbols on text files; write `prefix`.model and `prefix`.dict.txt."""
     import sentencepiece
 
     def sentences() -> Iterator[str]:
@@ -25,10 +25,10 @@ def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
                 yield from filter(None, map(one_blank, read_lines(stream, str(path))))
 
     if vocab_size < 1:
-        raise SegError(f"--vocab-size {vocab_size} is too small: give the number of symbols to learn.")
+        raise SegError(f"--vocab-size {vocab_size} is too small: give a number of symbols above zero.")
     lines = list(tqdm(sentences(), desc="reading", unit=" lines"))
     if not lines:
-        raise SegError(f"{', '.join(map(str, inputs))}: no text to learn from: give at least one non-empty file.")
+        raise SegError(f"{', '.join(map(str, inputs))}: no text to train on: give at least one non-empty file.")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -37,7 +37,7 @@ def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
             model_type="bpe",
             vocab_size=vocab_size,
             character_coverage=1.0,
-            max_sentence_length=1 << 20,  # the default leaves out lines over 4,192 bytes, and so perhaps a letter
+            max_sentence_length=1 << 20,  # the default drops lines over 4,192 bytes, and with them perhaps a letter
             bos_id=SPECIAL.index("<s>"),
             pad_id=PAD,
             eos_id=EOS,
@@ -61,4 +61,4 @@ def _explain(error: str, vocab_size: int) -> str:
         return f"--vocab-size {vocab_size} is too large for this text: use {largest[1]} or less."
     if smallest := re.search(r"required_chars\. \d+ vs (\d+)", error):
         return f"--vocab-size {vocab_size} is too small: the text has {smallest[1]} characters and special symbols."
-    return f"sentencepiece could not learn a model: {error}"
+    return f"sentencepiece could not train a model: {error}"

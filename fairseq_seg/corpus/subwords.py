@@ -1,6 +1,6 @@
-"""Subwords: cutting text into symbols, and putting symbols together again.
+"""Subwords: split text into symbols, and join symbols into text.
 
-Three kinds are known by their marks: sentencepiece's (▁ begins a word), subword-nmt's (@@ continues one), and none.
+Three kinds are supported: sentencepiece (▁ begins a word), subword-nmt (@@ continues one), and none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTINUED = "@@"
 
 
 def detect_subword(dictionary: Iterable[str]) -> str:
-    """Tell from a dictionary how its text was cut into symbols."""
+    """Detect from a dictionary how its text was split into symbols."""
     dictionary = list(dictionary)
     if any(symbol.startswith(WORD_START) for symbol in dictionary):
         return "sentencepiece"
@@ -26,20 +26,20 @@ def detect_subword(dictionary: Iterable[str]) -> str:
 
 
 def join_subwords(text: str, kind: str) -> str:
-    """Turn a sentence of symbols, separated by blanks, into readable text."""
+    """Turn a sentence of symbols, separated by spaces, into readable text."""
     if kind == "sentencepiece":
         return text.replace(" ", "").replace(WORD_START, " ").strip()
     return f"{text} ".replace(f"{CONTINUED} ", "").strip() if kind == CONTINUED else text
 
 
 def has_subwords(lines: Iterable[str], kind: str) -> bool:
-    """Tell whether lines still hold the marks of subwords."""
+    """Return whether lines still contain subword marks."""
     mark = {"sentencepiece": WORD_START, CONTINUED: CONTINUED}.get(kind)
     return mark is not None and any(mark in line for line in lines)
 
 
 def one_blank(line: str) -> str:
-    """Turn every run of white space into one blank: white space inside a symbol would make fairseq split it."""
+    """Replace every run of white space by one space: fairseq would split a symbol at white space."""
     return " ".join(line.split())
 
 
@@ -75,13 +75,13 @@ class Spelling:
         return [(text, word) for text, word in spelled if text]  # a lone ▁ spells nothing
 
     def _begins(self, before: str, symbol: str) -> bool:
-        """Tell whether a symbol begins a word, given the one before it."""
+        """Return whether a symbol begins a word, given the one before it."""
         if self.kind == "sentencepiece":
             return symbol.startswith(WORD_START)
         return self.kind == "none" or not before.endswith(CONTINUED)
 
     def boundaries(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tell of each id (V,) whether it begins a word, and whether the next symbol continues its word."""
+        """Return for each id (V,) whether it begins a word, and whether the next symbol continues its word."""
         special = np.arange(len(self.symbols)) <= UNKNOWN
         begins = np.array([self._begins("", symbol) for symbol in self.symbols], dtype=bool) | special
         continued = np.array([not self._begins(symbol, WORD_START) for symbol in self.symbols], dtype=bool)
@@ -98,31 +98,31 @@ class SubwordModel:
             self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
         except (OSError, RuntimeError):
             raise SegError(
-                f"{path} is missing or is not a sentencepiece model: make one with `seg-subword train`."
+                f"{path} is missing or is not a sentencepiece model: train one with `seg-subword train`."
             ) from None
 
     def cut(self, text: str) -> list[str]:
-        """Cut text into symbols; white space of any kind and length counts as one blank."""
+        """Split text into symbols; any run of white space counts as one space."""
         pieces = self._pieces.encode(one_blank(text), out_type=str)
-        # Joined and split again, because an unknown character's piece may hold white space, where fairseq splits.
+        # Joined and split again, because the piece of an unknown character may contain white space.
         return " ".join(pieces).split()
 
     def pieces(self) -> list[str]:
-        """List all pieces in the order of their ids."""
+        """List all pieces in id order."""
         return [self._pieces.id_to_piece(number) for number in range(self._pieces.get_piece_size())]
 
 
 class SymbolEncoder:
-    """Turns text into ids of symbols, exactly as `seg-subword encode` and fairseq do."""
+    """Turns text into symbol ids, exactly as `seg-subword encode` and fairseq do."""
 
     def __init__(self, symbols: Sequence[str], model: SubwordModel | None):
-        """Take the dictionary's symbols and a subword model; without one, blanks separate the symbols of a text."""
-        # A text cannot say "end of sentence": what looks like a special symbol is an unknown word.
+        """Take the dictionary's symbols and a subword model; without one, texts are split at spaces."""
+        # A text must not contain "end of sentence": anything that looks like a special symbol is an unknown word.
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
         self._model = model
 
     def encode(self, text: str) -> np.ndarray:
-        """Return the ids of a text's symbols (int32), without eos; symbols that the dictionary lacks are unk."""
+        """Return the ids of a text's symbols (int32), without eos; symbols not in the dictionary are unk."""
         words = text.split() if self._model is None else self._model.cut(text)
         return np.array([self._ids.get(word, UNKNOWN) for word in words], dtype=np.int32)
 

@@ -1,1 +1,1 @@
-"""fairseq's face of the loss."""
+"""The loss as a fairseq criterion."""

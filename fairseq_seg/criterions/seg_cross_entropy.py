@@ -1,15 +1,15 @@
-"""The negative log likelihood of the mixture (Eq. 6), with what the memory did in the log.
+"""The negative log likelihood of the mixture (Eq. 6); the log shows how the memory is used.
 
-The mixture alone teaches a guided translator slowly. Where the memory holds the right symbol, it asks little of the
-generator, which so forgets how to translate without a memory; where the gate is nearly closed, it tells the match next
-to nothing about which slot would have been right. Two further losses, each with its weight, teach the two parts:
+The mixture alone trains a guided translator slowly. Where the memory holds the right symbol, the generator gets little
+gradient and forgets how to translate without a memory. Where the gate is nearly closed, the match learns next to
+nothing about which slot would have been right. Two additional weighted losses train these two parts:
 
     loss = - sum_t log p(y_t) - w sum_t log p_gen(y_t) - v sum_{t: y_t in the memory} log p_copy(y_t)
 
-w is --generator-weight, v --copy-weight. With shallow fusion p_gen does not depend on the memory: the second sum is the
-loss of the plain translator. With deep fusion p is p_gen, and there is no second sum; the third teaches the match there
-too, because a state read from the wrong slot shuts the gate within a hundred updates. Both probabilities are at hand,
-so neither loss costs anything.
+w is --generator-weight, v is --copy-weight. With shallow fusion p_gen does not depend on the memory, so the second sum
+is the loss of the plain translator. With deep fusion p is p_gen, and there is no second sum. The third sum trains the
+match there too, because a state read from the wrong slot closes the gate within a hundred updates. Both probabilities
+are already computed, so neither loss costs anything.
 """
 
 import math
@@ -35,26 +35,26 @@ class SegCrossEntropyConfig(FairseqDataclass):
 
     label_smoothing: float = field(
         default=0.0,
-        metadata={"help": "share of the probability spread over the vocabulary, on the mixture; 0: none, as the paper"},
+        metadata={"help": "share of the mixture's probability spread over the vocabulary; 0: none, as in the paper"},
     )
     generator_weight: float = field(
         default=0.0,
         metadata={
-            "help": "weight of a second loss, of the generator alone where the output is a mixture: it stays a good "
-            "translator of sentences that resemble nothing in the memory; 0: none, as the paper"
+            "help": "weight of a second loss, on the generator alone, when the output is a mixture: keeps it a good "
+            "translator of sentences that resemble nothing in the memory; 0: none, as in the paper"
         },
     )
     copy_weight: float = field(
         default=0.0,
         metadata={
-            "help": "weight of a third loss, of the copies alone at target symbols that the memory holds: the match "
-            "learns also where the gate is closed; 0: none, as the paper"
+            "help": "weight of a third loss, on the copies alone, at target symbols that the memory holds: the match "
+            "also learns where the gate is closed; 0: none, as in the paper"
         },
     )
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
-LEAST = 1e-6  # added to p_copy in the loss of the copies: a slot that was as good as ruled out gets a bounded gradient
+LEAST = 1e-6  # added to p_copy in the copy loss, so that a slot with almost no weight gets a bounded gradient
 FIGURES = ("gate", "present", "copied", "entropy", "lambda")  # of the memory, in the log
 
 
@@ -111,7 +111,7 @@ class SegCrossEntropy(FairseqCriterion):
             generated = -F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none")
             generated = generated.view_as(target)
         log_p = generated
-        # Also where this batch has no memory: fairseq adds the ranks' figures up key by key.
+        # Needed even if this batch has no memory, because fairseq sums the figures of all ranks key by key.
         figures = {f"memory_{name}": torch.zeros_like(log_p[0, 0]) for name in ("ntokens", *FIGURES)}
         if extra["read"] is not None:
             mixed, copy_mass = target_log_prob(generated, extra["read"], target)

@@ -1,4 +1,4 @@
-"""From retrieved ids to rows of tokens: which pairs each example gets, and how a batch of them is laid out."""
+"""Turn retrieved ids into rows of tokens: the pairs of each example, and the layout of a batch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -68,14 +68,14 @@ class ExamplePairs:
         return None if self._exact is None else self._exact[index]
 
     def num_tokens(self, indices: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Return what an example and its pairs take of a batch: (1 + pairs) x longest row; own (N',) is its length."""
+        """Return the size of examples and their pairs: (1 + pairs) x longest row; own (N',) is their own length."""
         counts = self.counts[indices]
         last = np.maximum(self.starts[indices] + counts - 1, 0)
         longest = self.longest[last] if len(self.longest) else np.zeros_like(own)
         return (1 + counts) * np.maximum(own, np.where(counts > 0, longest, 0))
 
     def fit(self, indices: np.ndarray, own: np.ndarray, max_tokens: int) -> int:
-        """Drop the last pairs of examples that would not fit max_tokens; return how many examples lost a pair."""
+        """Drop the last pairs of examples that exceed max_tokens; return how many examples lost a pair."""
         lost = np.zeros(len(indices), dtype=bool)
         while True:
             over = (self.num_tokens(indices, own) > max_tokens) & (self.counts[indices] > 0)
@@ -85,15 +85,14 @@ class ExamplePairs:
             self.counts[indices[over]] -= 1
 
     def collate(self, rows: Sequence[Sequence[int] | np.ndarray]) -> PairBatch | None:
-        """Lay the pairs of a batch out, each distinct pair once, whoever shares it; None without any pair.
+        """Lay out the pairs of a batch, each distinct pair once; return None if there are none.
 
         Returns:
             The distinct pairs, lowest rank first: src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'),
-            tokens (P, T'), lengths (P,). For each sentence its slots in rank order: slots (B, S), pair * T' + step,
-            those of unknown symbols left out, -1 where it has no more; ranks (B, S), the rank of each slot's pair. For
-            each k from 1, in plain numbers: how many pairs the first k ranks have, and how many slots a sentence has of
-            them at most. For a cache, in plain numbers again: addresses, one per distinct pair, and places, for each
-            sentence which of the distinct pairs are its own.
+            tokens (P, T'), lengths (P,). The slots of each sentence in rank order: slots (B, S), pair * T' + step,
+            without unknown symbols, padded with -1; ranks (B, S), the rank of each slot's pair. sizes, a list: for each
+            k from 1, the number of pairs in the first k ranks, and the largest number of slots that a sentence has of
+            them. For a cache: addresses, one per distinct pair, and places, the distinct pairs of each sentence.
         """
         place: dict[int, int] = {}
         pairs_of_ranks = []
@@ -109,7 +108,7 @@ class ExamplePairs:
         )
         tokens = data_utils.collate_tokens(targets, PAD)
         width = tokens.size(1)
-        # A symbol that the dictionary does not know is no slot: nobody could read what would be copied from it.
+        # An unknown symbol is not a slot, because a copy of it would be unreadable.
         known = [np.flatnonzero(target.numpy() != UNKNOWN) for target in targets]
         places = [[place[int(pair)] for pair in row] for row in rows]
         none = np.zeros(0, dtype=np.int64)
@@ -134,12 +133,12 @@ class ExamplePairs:
 
 
 def as_tokens(symbols: np.ndarray) -> Tensor:
-    """Return a row of symbols, which has no eos, as fairseq's datasets have it."""
+    """Return a row of symbols as a tensor with eos, as in fairseq's datasets."""
     return torch.from_numpy(np.append(symbols, EOS).astype(np.int64))
 
 
 def limit(batch: PairBatch, k: int) -> PairBatch | None:
-    """Return the batch with at most k pairs per sentence, as if it had been collated so; no sync with the device."""
+    """Return the batch as if collated with at most k pairs per sentence, without a device sync."""
     pairs, slots = batch["sizes"][min(k, len(batch["sizes"])) - 1] if k else (0, 0)
     if slots == 0:
         return None

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class SegDataset(LanguagePairDataset):
-    """fairseq's pairs, right-padded, with retrieved pairs beside each; no example is ever lost in batching."""
+    """fairseq's pairs, right-padded, each with its retrieved pairs; batching never drops an example."""
 
     def __init__(self, *args, retrieved: ExamplePairs | None = None, **kwargs):
         super().__init__(*args, **kwargs)
@@ -19,7 +19,7 @@ class SegDataset(LanguagePairDataset):
 
     @classmethod
     def from_pairs(cls, pairs: LanguagePairDataset, retrieved: ExamplePairs | None) -> "SegDataset":
-        """Return the examples of `pairs`, as fairseq's own loader made them, with retrieved pairs."""
+        """Return the examples of `pairs`, a dataset from fairseq's own loader, with retrieved pairs."""
         return cls(
             pairs.src,
             pairs.src_sizes,
@@ -57,18 +57,19 @@ class SegDataset(LanguagePairDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return what an example takes of a batch."""
+        """Return the size of an example in a batch."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        """Return what each of some examples takes of a batch, its retrieved pairs included."""
+        """Return the sizes of examples in a batch, including their retrieved pairs."""
         own = super().num_tokens_vec(indices)
         return own if self.retrieved is None else self.retrieved.num_tokens(indices, own)
 
     def batch_by_size(self, indices, max_tokens=None, max_sentences=None, required_batch_size_multiple=1) -> list:
-        """Batch all of `indices`; what does not fit --max-tokens loses retrieved pairs, and at the worst stands alone.
+        """Batch all of `indices`; an example that exceeds --max-tokens loses pairs, and may end up alone in its batch.
 
-        fairseq's own would drop the last batch where its size is no multiple of --required-batch-size-multiple.
+        fairseq's own method would drop the last batch if its size is not a multiple of
+        --required-batch-size-multiple.
         """
         if len(indices) == 0:
             return []

@@ -8,7 +8,7 @@ from fairseq_seg.corpus.pairs import RankedPairs
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.subwords import Spelling
 
-# Ten bins of [0, 0.1) ... [0.9, 1), one of the exact sources, and one (-1) of sentences without any pair.
+# Ten bins [0, 0.1) ... [0.9, 1), one for exact matches, and one (-1) for sentences without any pair.
 BINS = [("no pair", -1), *((f"{bin / 10:.1f}-{(bin + 1) / 10:.1f}", bin) for bin in range(10)), ("1.0", 10)]
 
 
@@ -22,7 +22,7 @@ def best_scores(ranked: RankedPairs) -> np.ndarray:
 
 def score_bins(best: np.ndarray) -> np.ndarray:
     """Sort best scores (N,) into `BINS`."""
-    # Scores are float32, where 0.7 lies below 0.7: a hair more puts a score into the bin that its digits say.
+    # Scores are float32, where 0.7 is slightly less than 0.7: the small addition puts each score into the right bin.
     return np.where(best < 0, -1, np.floor(best.astype(np.float64) * 10 + 1e-5)).astype(int)
 
 

@@ -1,4 +1,4 @@
-"""Training curves from the logs that fairseq-train wrote, in its formats simple and json."""
+"""Training curves from the logs of fairseq-train, in its formats simple and json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIGURES = {"nll_loss": "loss", "bleu": "BLEU on the development set", "gate": "m
 
 @dataclass
 class Curve:
-    """A training run: for each of `FIGURES` it logged, its values by update, while training and on the dev set."""
+    """A training run: the values of each logged figure by update, in training and on the dev set."""
 
     name: str
     train: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Curve:
 
 
 def read_curve(name: str, paths: list[str | Path]) -> Curve:
-    """Read the log of a run; an update that was logged twice, as after a restart, counts as logged last."""
+    """Read the log of a run; if an update was logged twice, as after a restart, the last one counts."""
     curve, subset = Curve(name), None
     for path in paths:
         for line in read_text_file(path):
@@ -43,7 +43,7 @@ def read_curve(name: str, paths: list[str | Path]) -> Curve:
                 getattr(curve, where).setdefault(figure, {})[update] = values[figure]
     if not curve.train and not curve.valid:
         raise SegError(
-            f"{', '.join(map(str, paths))}: no figures of a training run; give the --log-file of fairseq-train with "
+            f"{', '.join(map(str, paths))}: no figures of a training run: give the --log-file of fairseq-train with "
             "--log-format simple or json."
         )
     return curve

@@ -1,4 +1,4 @@
-"""Translate a split with a checkpoint: stock fairseq-generate in its own process, its output kept for next time."""
+"""Translate a split with a checkpoint, by stock fairseq-generate in its own process, and keep the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMOVE = {"sentencepiece": ["--remove-bpe", "sentencepiece"], "@@": ["--remove-b
 
 
 def kept_path(folder: Path, checkpoint: Path, options: list[str], split: Split, ending: str) -> Path:
-    """Name the file for a checkpoint's result: another checkpoint, split, attached file or option has another name."""
+    """Name the file for a result; the name depends on checkpoint, split, attached file and options."""
     try:
         state = checkpoint.stat()
     except OSError as error:
@@ -30,7 +30,7 @@ def kept_path(folder: Path, checkpoint: Path, options: list[str], split: Split, 
 
 
 def generate(name: str, checkpoint: Path, options: list[str], split: Split, folder: Path) -> Path:
-    """Translate with beam 5, unless the options say otherwise or it was done before; return where the output is.
+    """Translate with beam 5 unless the options say otherwise, or reuse an earlier output; return its path.
 
     The log of fairseq-generate is beside its output, with the extension .log.
     """
@@ -44,7 +44,7 @@ def generate(name: str, checkpoint: Path, options: list[str], split: Split, fold
 
 
 def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: int, name: str) -> None:
-    """Run a command whose standard output becomes `path`, whole or not at all, unless that exists already.
+    """Run a command and write its standard output to `path` atomically, unless that exists already.
 
     With --memory it runs each time: the user's own memory may have grown. The progress bar counts `mark`, which begins
     with a line feed, in the output. If the command fails, the error quotes the last line of its log.
@@ -62,7 +62,7 @@ def run_kept(module: str, arguments: list[str], path: Path, mark: bytes, total: 
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=messages, env=environment)
     try:
         with tqdm(desc=name, total=total, unit=" sentences") as bar, open(partial, "rb") as output:
-            before = b"\n"  # the end of what was read, lest a mark be cut in two
+            before = b"\n"  # the end of what was read, in case a mark is split in two
             while True:
                 ended = process.poll() is not None
                 read = before + output.read()

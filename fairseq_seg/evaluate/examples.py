@@ -1,4 +1,4 @@
-"""Example translations: the largest gains and losses against the baseline, with gates where they are known."""
+"""Example translations: the largest gains and losses against the baseline, with gates if they are known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT = 20
 
 @dataclass
 class Example:
-    """A sentence as a system and as the baseline translate it; `gain` is the difference of their sentence chrF."""
+    """A sentence translated by a system and by the baseline; `gain` is the difference in sentence chrF."""
 
     index: int
     source: str
@@ -44,7 +44,7 @@ class Example:
 
 
 def sentence_gains(translations: list[str], baseline: list[str], references: list[str]) -> np.ndarray:
-    """Return how much better (N,) each sentence is than the baseline's, in points of chrF."""
+    """Return the gain (N,) of each sentence over the baseline, in points of chrF."""
     from sacrebleu.metrics import CHRF
 
     metric = CHRF()
@@ -67,7 +67,7 @@ def choose_sentences(gains: np.ndarray, spread: np.ndarray, count: int = COUNT) 
 
 
 def examples_of_outputs(split: Split, system: System, baseline: System) -> list[Example]:
-    """Return examples of a system whose gates are not known; of several runs, of the first."""
+    """Return examples of a system without gates, from its first run."""
     ours, theirs = system.runs[0].lines, baseline.runs[0].lines
     gains = sentence_gains(ours, theirs, split.references)
     return [
@@ -79,9 +79,9 @@ def examples_of_outputs(split: Split, system: System, baseline: System) -> list[
 def explained_examples(
     text: str, split: Split, system: System, baseline: System, folder: Path, same: bool
 ) -> list[Example]:
-    """Return examples with gates: from a file of `seg-explain --json`, or of a checkpoint that is explained now.
+    """Return examples with gates, from a file of `seg-explain --json` or from a checkpoint explained now.
 
-    The translations of `system`, the `same` checkpoint or another, decide which sentences of a checkpoint are shown.
+    For a checkpoint, the translations of `system`, which may be the `same` checkpoint, decide which sentences to show.
     """
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
@@ -125,7 +125,7 @@ def _example(split: Split, row: int, system: str, ours: str, baseline: str, thei
 
 
 def run_explain(checkpoint: Path, options: list[str], rows: list[int], split: Split, folder: Path) -> Path:
-    """Run seg-explain on some sentences, unless it was done before; return where its output is."""
+    """Run seg-explain on some sentences, or reuse an earlier output; return its path."""
     names = [str(row) for row in rows]
     path = kept_path(folder, checkpoint, [*options, *names], split, ".jsonl")
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def read_explanations(path: Path) -> list[Explanation]:
         except (ValueError, KeyError, TypeError):
             raise SegError(f"{path}, line {number}, is not a line of seg-explain --json.") from None
     if not explanations:
-        raise SegError(f"{path} is empty: make it with seg-explain --json.")
+        raise SegError(f"{path} is empty: write it with seg-explain --json.")
     return explanations
 
 

@@ -1,4 +1,4 @@
-"""The figures of the paper from an evaluation, drawn by matplotlib for light and for dark pages."""
+"""Figures like the paper's, drawn from an evaluation by matplotlib, for light and dark pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DARK = {
 MARKERS = "os^DvPX"
 # Narrow enough to be read on a phone without zooming; in inches.
 WIDTH, HEIGHT = 4.7, 3.4
-# A system that is further than this (in BLEU) from the curve over K is not drawn: it would flatten the curve.
+# A system further than this (in BLEU) from the curve over K is not drawn, because it would flatten the curve.
 FAR = 10
 
 
@@ -79,7 +79,7 @@ def drawings(report: Report) -> list[Drawing]:
             Drawing(
                 "pairs",
                 "Quality by number of retrieved pairs",
-                "One trained model, translating with more and more pairs; bars are 95 % intervals of the bootstrap.",
+                "One trained model, translating with different numbers of pairs. Bars are 95 % bootstrap intervals.",
                 partial(_draw_sweep, report=report),
             )
         )
@@ -98,7 +98,7 @@ def drawings(report: Report) -> list[Drawing]:
 
 
 def render(drawing: Drawing, palette: dict, format: str) -> bytes:
-    """Draw a figure as the bytes of an SVG or PNG file; the same evaluation gives the same bytes."""
+    """Draw a figure and return the bytes of an SVG or PNG file; the same evaluation gives the same bytes."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -161,7 +161,7 @@ def _style(report: Report, system: SystemScores, palette: dict) -> dict:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """Put the names of the lines above them, in as many columns, three at most, as fit the figure."""
+    """Put the legend above the lines, in as many columns as fit the figure, three at most."""
     handles, labels = axes.get_legend_handles_labels()
     for columns in range(min(3, len(labels)), 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper left", ncols=columns, handlelength=1.6)
@@ -173,7 +173,7 @@ def _legend(figure: Figure, axes: Axes) -> None:
 def _draw_bins(figure: Figure, palette: dict, report: Report, gain: bool) -> None:
     """Draw BLEU, or its gain over the baseline, above the number of sentences of each bin."""
     bins = report.split.bins
-    # The bin without any pair is drawn only where there are such sentences; the scale of scores is always whole.
+    # The bin without any pair is drawn only if it has sentences. The scale of scores is always complete.
     places = [*([-1] if (bins == -1).any() else []), *range(10), *([10] if (bins == 10).any() else [])]
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     baseline = report.scores.system(report.scores.baseline)

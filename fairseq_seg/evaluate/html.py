@@ -1,4 +1,4 @@
-"""The report as one self-contained page; its examples share the style and the parts of seg-explain's page.
+"""The report as one self-contained page; its examples share the style and parts of seg-explain's page.
 
 The page's Content-Security-Policy admits its own style sheet and script by their hashes, and images within the page.
 """
@@ -74,7 +74,7 @@ button:focus-visible { outline: .14rem solid var(--mark) }
 """
 )
 
-# Without it the examples stand in the order of their gain.
+# Without this script, the examples are sorted by gain.
 SCRIPT = (
     explain_html.SCRIPT
     + """
@@ -191,7 +191,7 @@ def _figure(drawing: Drawing) -> str:
 
 
 def _missing(report: Report) -> str:
-    """Say so where the logs of the training runs have no dev BLEU."""
+    """Return a note if the training logs have no dev BLEU."""
     if not report.curves or any("bleu" in curve.valid for curve in report.curves):
         return ""
     return "<p class='quiet note'>The training logs have no BLEU: fairseq-train logs it with --eval-bleu.</p>"
@@ -233,7 +233,7 @@ def _example(example: Example) -> str:
 
 
 def _article(example: Example) -> str:
-    """Show S, RS, RT, A, B and T, as on seg-explain's page where the gates are known."""
+    """Show S, RS, RT, A, B and T; if the gates are known, as on seg-explain's page."""
     if example.explanation is not None:
         return explain_html.article(example.explanation, example.index + 1)
     rows = [("S", example.source, ""), ("A", example.translation, "ours"), ("B", example.baseline_translation, "after")]

@@ -1,4 +1,4 @@
-"""A system's translations of a split: from a text file, or from what fairseq-generate printed."""
+"""A system's translations of a split, from a text file or from the output of fairseq-generate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_seg.files import read_text_file
 
 TAGGED = re.compile(r"([SHD])-(\d+)\t(.*)")
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
-# The log of fairseq-generate is looked for in the output itself and beside it, under these extensions.
+# The log of fairseq-generate is in the output itself, or beside it with one of these extensions.
 LOG_EXTENSIONS = (".err", ".log")
 
 
@@ -23,13 +23,13 @@ class Output:
     """The translations (N,) of one run of a system."""
 
     lines: list[str]
-    pairs: float | None = None  # retrieved pairs per sentence, where a log tells
-    speed: float | None = None  # sentences per second, where a log tells
+    pairs: float | None = None  # retrieved pairs per sentence, if logged
+    speed: float | None = None  # sentences per second, if logged
 
 
 @dataclass
 class System:
-    """A system and its runs: one, or several seeds of it."""
+    """A system and its runs, one per seed."""
 
     name: str
     runs: list[Output]
@@ -43,14 +43,14 @@ def read_output(path: Path, split: Split) -> Output:
         return Output(_in_order(tagged, path, split), *_read_log(lines, path, split.name))
     if len(lines) != len(split):
         raise SegError(
-            f"{path} has {len(lines):,} lines but {split.name} has {len(split):,} sentences; "
+            f"{path} has {len(lines):,} lines but {split.name} has {len(split):,} sentences: "
             "give one line per sentence, or the output of fairseq-generate."
         )
     return Output(_join(lines, split.subword))
 
 
 def _join(lines: list[str], subword: str) -> list[str]:
-    """Undo subwords that fairseq-generate left in place, as it does without --remove-bpe."""
+    """Join subwords that fairseq-generate left in place, as it does without --remove-bpe."""
     return [join_subwords(line, subword) for line in lines] if has_subwords(lines, subword) else lines
 
 
@@ -58,30 +58,31 @@ def _in_order(tagged: list[re.Match[str]], path: Path, split: Split) -> list[str
     """Return the best hypothesis of every sentence; `D` is `H` after fairseq-generate's own detokenisation."""
     texts: dict[str, dict[int, str]] = {"S": {}, "H": {}, "D": {}}
     for match in tagged:
-        # Of an n-best list the first is the best.
+        # The first of an n-best list is the best.
         texts[match[1]].setdefault(int(match[2]), match[3])
     best = texts["D"] or texts["H"]
     missing = next((index for index in range(len(split)) if index not in best), None)
     if missing is not None:
         raise SegError(
             f"{path} translates {len(best):,} of the {len(split):,} sentences of {split.name}, and sentence {missing} "
-            "is not among them; run fairseq-generate to its end."
+            "is missing: let fairseq-generate finish."
         )
     if len(best) > len(split):
         raise SegError(
-            f"{path} translates {len(best):,} sentences but {split.name} has {len(split):,}; it is of another split."
+            f"{path} translates {len(best):,} sentences but {split.name} has {len(split):,}: give the output for this "
+            "split."
         )
     for index, text in texts["S"].items():
         if _letters(text) != _letters(split.sources[index]):
             raise SegError(
-                f"{path} translates other sentences than {split.name} has (sentence {index} differs); "
+                f"{path} does not translate the sentences of {split.name} (sentence {index} differs): "
                 "give the output for this split and this data-bin."
             )
     return _join([best[index].partition("\t")[2] for index in range(len(split))], split.subword)
 
 
 def _letters(text: str) -> str:
-    """Drop spaces and the marks of subwords, whether these were undone or not."""
+    """Drop spaces and subword marks, whether or not subwords were joined."""
     return re.sub(r"[\s▁]|@@(?=\s|$)", "", text)
 
 

@@ -1,4 +1,4 @@
-"""The result of an evaluation: everything that the text, the JSON file, the figures and the page show."""
+"""The result of an evaluation, from which the text, the JSON file, the figures and the page are made."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Report:
     command: str
 
     def best_system(self) -> SystemScores | None:
-        """Return the best of the compared systems, which are neither TM nor the baseline."""
+        """Return the best system other than TM and the baseline."""
         others = [system for system in self.scores.systems if system.name not in ("TM", self.scores.baseline)]
         return max(others, key=lambda system: system.mean_bleu, default=None)
 
     def checked(self) -> str:
-        """Say how much was scored, against what."""
+        """Describe how many sentences were scored, and against which references."""
         split = self.split
         return (
             f"{split.source_lang} → {split.target_lang}, {split.name}: all {len(split):,} sentences of every system "
@@ -40,7 +40,7 @@ class Report:
         )
 
     def signatures(self) -> dict[str, str]:
-        """Say how every figure was made."""
+        """Return the signatures of all scores and of the retrieval."""
         return {**self.scores.signatures, "retrieval": self.split.signature}
 
     def as_text(self) -> str:

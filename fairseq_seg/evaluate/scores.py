@@ -1,4 +1,4 @@
-"""BLEU and chrF by sacrebleu, whole and by score bin, with its paired bootstrap against a baseline."""
+"""BLEU and chrF by sacrebleu, overall and by score bin, with its paired bootstrap against a baseline."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class SystemScores:
     sentences: int
     bleu: list[float]
     bleu_ci: float  # half of the 95 % interval of the bootstrap, the mean over the runs
-    p_value: float | None  # against the baseline; of several runs the largest; None for the baseline itself
+    p_value: float | None  # against the baseline, the largest of several runs; None for the baseline itself
     chrf: list[float]
     moses_bleu: list[float]
     pairs: float | None
     speed: float | None
-    bin_bleu: dict[int, float]  # by bin that has sentences, the mean over the runs
+    bin_bleu: dict[int, float]  # for each bin with sentences, the mean over the runs
 
     @property
     def mean_bleu(self) -> float:
@@ -50,7 +50,7 @@ class Scores:
 
 
 def bleu_by_bin(translations: list[str], references: list[str], bins: np.ndarray) -> tuple[dict, str]:
-    """Return BLEU for each score bin that has sentences and, as "all", for all; and sacrebleu's signature."""
+    """Return BLEU for each score bin with sentences and for "all" of them, and sacrebleu's signature."""
     from sacrebleu.metrics import BLEU
 
     metric = BLEU()
@@ -64,7 +64,7 @@ def bleu_by_bin(translations: list[str], references: list[str], bins: np.ndarray
 
 
 def moses_tokenize(lines: list[str], lang: str) -> list[str]:
-    """Tokenize text as MT papers of the time did, with sacremoses."""
+    """Tokenize text with sacremoses, as MT papers of that time did."""
     try:
         from sacremoses import MosesTokenizer
     except ImportError:
@@ -92,7 +92,7 @@ def paired_bootstrap(baseline: System, others: list[System], references: list[st
             assert isinstance(result, Result) and result.ci is not None
             intervals[name].append(float(result.ci))
             if result.p_value is not None:
-                # sacrebleu counts differences greater than the real one, and so finds equal systems different.
+                # sacrebleu counts differences greater than the real one, so it would call equal systems different.
                 p_values[name].append(1.0 if lines == base.lines else float(result.p_value))
     summary: Tested = {
         name: (float(np.mean(ci)), max(p_values.get(name, []), default=None)) for name, ci in intervals.items()
@@ -105,7 +105,7 @@ def score_systems(split: Split, systems: list[System], baseline: str) -> Scores:
     from sacrebleu.metrics import BLEU, CHRF
     from tqdm import tqdm
 
-    # Given here, the references are counted once, not once per system.
+    # Passed here, the references are processed once, not once per system.
     chrf = CHRF(references=[split.references])
     tokenized = [moses_tokenize(split.references, split.target_lang)]
     moses = BLEU(tokenize="none", force=True, references=tokenized)

@@ -1,4 +1,4 @@
-"""The split that systems are judged on: its sentences, references and best retrieved pairs."""
+"""The split that systems are scored on: its sentences, references and best retrieved pairs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairseq_seg.evaluate.best_pair import best_pairs, best_scores, score_bins
 from fairseq_seg.files import read_text_file
 from fairseq_seg.source.pair_source import Attached
 
-# Mean similarity of characters below which references cannot be of these sentences. On EU law a file of the other
-# language reaches 0.54, the right references but in another order 0.31.
+# References with a lower mean character similarity cannot belong to these sentences. On EU law, a file in the other
+# language reaches 0.54, and the right references in another order 0.31.
 LEAST_SIMILARITY = 0.6
 
 
@@ -27,9 +27,9 @@ class Split:
     data: Path
     source_lang: str
     target_lang: str
-    subword: str  # how the target text was cut into symbols
+    subword: str  # how the target text was split into symbols
     sources: list[str]
-    source_symbols: list[str]  # the same as the model reads them
+    source_symbols: list[str]  # the same, as symbols
     references: list[str]
     references_from: str
     best: np.ndarray  # (N,) the fuzzy score of the best pair, -1 for none
@@ -55,14 +55,14 @@ def read_references(path: str | Path, binarized: list[str], split: str) -> list[
     references = read_text_file(path)
     if len(references) != len(binarized):
         raise SegError(
-            f"--references {path} has {len(references):,} lines but {split} has {len(binarized):,} sentences; "
+            f"--references {path} has {len(references):,} lines but {split} has {len(binarized):,} sentences: "
             "give the text that the split was made from."
         )
     similarity = np.mean([ratio(*pair) / 100 for pair in zip(references, binarized, strict=True)])
     if similarity < LEAST_SIMILARITY:
         raise SegError(
             f"--references {path} has little in common with the target side of {split} ({similarity:.0%} of the "
-            "characters); give the text that the split was made from, in its order."
+            "characters): give the text that the split was made from, in the same order."
         )
     return references
 

@@ -1,4 +1,4 @@
-"""Whether a memory can help, told before any training from the pairs that seg-attach stored."""
+"""Estimate before any training, from the pairs that seg-attach stored, whether a memory can help."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COVERAGE_SAMPLE = 5000
 
 @dataclass
 class SplitStats:
-    """What a split and its retrieved pairs look like; ``bins`` (N,) is the score bin of each sentence."""
+    """Statistics of a split and its retrieved pairs; ``bins`` (N,) is the score bin of each sentence."""
 
     split: str
     bins: np.ndarray
@@ -98,12 +98,12 @@ def stats_report(stats: SplitStats) -> str:
     count = len(stats.bins)
     lines = [
         f"{stats.split}: {count:,} sentences, best fuzzy score {stats.mean_best:.3f} on average, "
-        f"{stats.adaptive:.2f} pairs under adaptive selection",
+        f"{stats.adaptive:.2f} pairs with adaptive selection",
         f"  repeated within the split: {stats.repeated_pairs:,} pairs, {stats.repeated_sources:,} sources",
     ]
     if stats.split != TRAIN:
         lines.append(
-            f"  found in the memory word for word: {stats.pairs_in_memory:,} pairs, {stats.sources_in_memory:,} sources"
+            f"  exact matches in the memory: {stats.pairs_in_memory:,} pairs, {stats.sources_in_memory:,} sources"
         )
     parts = ", ".join(f"{name} {share:.1%}" for name, share in stats.coverage.items())
     lines += [f"  source symbols covered by the memory: {parts}", f"  {'best':>8} {'share':>7} {'TM BLEU':>8}"]

@@ -1,4 +1,4 @@
-"""Systems as the command line names them: translations, or a checkpoint with options that is to translate."""
+"""Systems as given on the command line: translations, or a checkpoint to translate with and its options."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SWEEP = {**{str(k): ["--memory-k", str(k)] for k in (1, 2, 4, 8, 16)}, "adaptive
 
 
 def translation_memory(split: Split) -> System:
-    """Return the baseline TM: each sentence gets its best pair's target."""
+    """Return the baseline TM, which translates each sentence by the target of its best pair."""
     return System("TM", [Output(split.pair_targets, pairs=float((split.best >= 0).mean()))])
 
 
 def parse_checkpoint(text: str) -> tuple[Path, list[str]] | None:
-    """Read `seg.pt --memory-k 2` as a checkpoint and its options; return None for any other file."""
+    """Parse `seg.pt --memory-k 2` into a checkpoint and its options; return None for any other file."""
     if Path(text).is_file():
         return (Path(text), []) if text.endswith(".pt") else None
     try:
@@ -30,7 +30,7 @@ def parse_checkpoint(text: str) -> tuple[Path, list[str]] | None:
 
 
 def read_run(name: str, text: str, split: Split, folder: Path, more: list[str] | None = None) -> Output:
-    """Read one run of a system from a file, or translate now into `folder`, with the options `more` at the end."""
+    """Read one run of a system from a file, or translate now into `folder`, with `more` options appended."""
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
         return read_output(Path(text), split)

@@ -15,7 +15,7 @@ INTERVAL = "±\N{NO-BREAK SPACE}95\N{NO-BREAK SPACE}%"
 
 @dataclass
 class Table:
-    """Columns and rows; the first column names the row, `best` gives for a row the columns where it is the best."""
+    """Columns and rows; the first column names the row, and `best` lists the columns in which a row is best."""
 
     heads: list[str]
     rows: list[list[str]]
@@ -35,14 +35,14 @@ class Table:
 
 
 def show_p(p_value: float | None) -> str:
-    """Spell a p value of 1000 bootstrap samples, which cannot be below a thousandth."""
+    """Format a p value from 1000 bootstrap samples, which cannot be below a thousandth."""
     if p_value is None:
         return NOTHING
     return "≤ 0.001" if p_value < 0.0011 else f"{p_value:.3f}"
 
 
 def show_gain(gain: float) -> str:
-    """Spell a difference with its sign."""
+    """Format a difference with its sign."""
     return f"{gain:+.1f}".replace("-", "−")
 
 
@@ -92,7 +92,7 @@ def _means(scores: Scores, name: str) -> list[float]:
 
 
 def by_bin(scores: Scores, bins: np.ndarray) -> Table:
-    """Return BLEU of every system, one row per score bin of the best pair that has sentences."""
+    """Return BLEU of every system, one row per score bin with sentences."""
     rows: list[list[str]] = []
     best: dict[int, set[int]] = {}
     for name, bin in BINS:
@@ -106,13 +106,13 @@ def by_bin(scores: Scores, bins: np.ndarray) -> Table:
 
 
 def empty_bins(bins: np.ndarray) -> str:
-    """Say which bins have no sentence, and so no score."""
+    """List the bins without sentences."""
     empty = [name.replace("-", "–") for name, bin in BINS if not (bins == bin).any()]
-    return f"No sentence, and so no score, in: {', '.join(empty)}." if empty else ""
+    return f"Bins without sentences: {', '.join(empty)}." if empty else ""
 
 
 def by_pairs(points: list[SystemScores]) -> Table:
-    """Return one row per number of retrieved pairs of the sweep."""
+    """Return one row per number of retrieved pairs in the sweep."""
     rows = [
         [
             point.name,

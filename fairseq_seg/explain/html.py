@@ -1,7 +1,7 @@
 """Explanations as one self-contained HTML page, in the manner of the paper's example figure.
 
-Nothing in a text can act: every text is escaped, and the page's Content-Security-Policy admits its own style sheet and
-its own script by their hashes and nothing else. Shades are therefore classes, g0 to g10, and not style attributes.
+A text cannot inject code: every text is escaped, and the page's Content-Security-Policy admits only its own style sheet
+and script, by their hashes. This is why shades are classes, g0 to g10, and not style attributes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEGEND = {
 
 
 def _shades(lightest: tuple[int, int, int], darkest: tuple[int, int, int]) -> str:
-    """Return the background of each level, evenly from one colour to the other."""
+    """Return the background of each level, evenly spaced from one colour to the other."""
     rules = []
     for level in range(1, LEVELS + 1):
         part = level / LEVELS
@@ -101,7 +101,7 @@ output:empty {{ display: none }}
 }}
 """
 
-# Without it the links still lead from a word to its origin and back; with it both ends light up together.
+# Links lead from a word to its origin and back even without this script, which highlights both ends together.
 SCRIPT = """
 const bar = document.querySelector("output");
 let lit = [];
@@ -120,7 +120,7 @@ for (const kind of ["pointerover", "focusin", "click"]) document.addEventListene
 
 
 def csp_hash(text: str) -> str:
-    """Return what admits a style or script of the page in its policy."""
+    """Return the hash that admits a style or script in the page's policy."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
@@ -160,7 +160,7 @@ def _translation(explanation: Explanation, anchor: str) -> str:
 
 
 def _retrieved_target(explanation: Explanation, rank: int, anchor: str) -> str:
-    """Show the words of a retrieved target; a copied one is shaded like, and linked to, the words it went to."""
+    """Show the words of a retrieved target; a copied word is shaded like its copies, and linked to them."""
     copies: dict[int, list[int]] = {}
     for index, word in enumerate(explanation.words):
         if word.copied_from is not None and word.copied_from.pair == rank:
@@ -225,11 +225,11 @@ def article(explanation: Explanation, number: int) -> str:
         rows.append(row("T", escape(explanation.reference), "after"))
     note = ""
     if explanation.exact:
-        note = "An exact match: A is its target, verbatim; the figures are what the model would have made of it."
+        note = "An exact match: A is its target, verbatim. The figures show what the model would have computed for it."
     elif not explanation.pairs:
-        note = "No pair was retrieved: all of it is generated."
+        note = "No pair was retrieved: every word is generated."
     elif explanation.fusion == "deep":
-        note = "Deep fusion mixes states and copies nothing: the gate is how much the memory's state counted."
+        note = "Deep fusion mixes states and copies nothing: the gate shows the weight of the memory's state."
     return (
         f"<article id={anchor}><h2>Sentence {number}</h2><dl>{''.join(rows)}</dl><p class=quiet>{note}</p>"
         f"{_table(explanation)}</article>"

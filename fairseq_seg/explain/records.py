@@ -1,4 +1,4 @@
-"""What is known of a translated sentence: its pairs, and where each symbol and each word came from. No torch here."""
+"""Records of a translated sentence: its pairs, and where each symbol and word came from. No torch here."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fairseq_seg.corpus.subwords import Spelling
 
 @dataclass
 class Slot:
-    """The place in the memory that a symbol, or a word, was most copied from."""
+    """The place in the memory that contributed most to a symbol or word."""
 
     pair: int  # which of the explanation's pairs, from 0
     position: int  # of the symbol in the pair's target_symbols, or of the word in its target_words, from 0
-    weight: float  # q_t of the slot; of a word, its symbols' mean q_t on this word
+    weight: float  # q_t of the slot; for a word, the mean q_t of its symbols on this word
 
 
 @dataclass
 class Token:
-    """A symbol of the translation; or a word, whose probabilities are its symbols' products, the rest their means."""
+    """A symbol of the translation, or a word: probabilities are products over its symbols, the rest are means."""
 
     text: str
     gate: float  # zeta_t, 0 where the sentence has no retrieved pair
@@ -30,7 +30,7 @@ class Token:
     probability: float  # p of Eq. 6
     p_copy: float | None  # None where nothing can be copied: no retrieved pair, or deep fusion
     p_gen: float
-    slot: Slot | None  # of the slots that hold this symbol the one with most weight; None if no slot holds it
+    slot: Slot | None  # the slot with the most weight that holds this symbol, None without any
 
     @property
     def copied_from(self) -> Slot | None:
@@ -42,7 +42,7 @@ class Token:
 class RetrievedPair:
     """A pair of the sentence's memory."""
 
-    id: int  # in the memory that it comes from; of the training set, its row
+    id: int  # in its memory; in the training set, its row
     origin: str  # the memory (or train) and the pair's id there, then the file and unit it was imported from
     score: float  # the fuzzy score (Eq. 3), less its memory's penalty
     source: str
@@ -55,7 +55,7 @@ class RetrievedPair:
 class Baseline:
     """A translation to compare with."""
 
-    system: str  # what made it, as it is to be called
+    system: str  # the display name of the system
     translation: str
 
 
@@ -65,11 +65,11 @@ class Explanation:
 
     source: str
     translation: str
-    fusion: str  # with "deep" states are mixed, and nothing is copied
+    fusion: str  # "deep" mixes states and copies nothing
     pairs: list[RetrievedPair]
     symbols: list[Token]
     words: list[Token]
-    exact: bool = False  # the translation is the target of an exact match as it is (--memory-exact copy)
+    exact: bool = False  # the translation is the target of an exact match, verbatim (--memory-exact copy)
     baseline: Baseline | None = None
     reference: str | None = None
 
@@ -79,7 +79,7 @@ class Explanation:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
-        """Return what `as_dict` made into plain values."""
+        """Restore an explanation from what `as_dict` returned."""
 
         def token(values: dict[str, Any]) -> Token:
             return Token(**{**values, "slot": Slot(**values["slot"]) if values["slot"] else None})
@@ -96,7 +96,7 @@ class Explanation:
 
 
 def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spelling) -> list[Token]:
-    """Derive the provenance of words from that of their symbols (without eos)."""
+    """Derive the provenance of words from their symbols (without eos)."""
     word_of = [
         {position: index for index, (_, word) in enumerate(spelling.words(pair.target_symbols)) for position in word}
         for pair in pairs
@@ -106,14 +106,14 @@ def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spel
         parts = [symbols[position] for position in positions]
         votes: dict[tuple[int, int], float] = defaultdict(float)
         for slot in (part.slot for part in parts):
-            if slot is not None and slot.position in word_of[slot.pair]:  # eos belongs to no word
+            if slot is not None and slot.position in word_of[slot.pair]:  # eos is not part of a word
                 votes[slot.pair, word_of[slot.pair][slot.position]] += slot.weight / len(parts)
         best = max(votes, key=votes.__getitem__, default=None)
 
         def mean(name: str, parts: list[Token] = parts) -> float:
             return sum(getattr(part, name) for part in parts) / len(parts)
 
-        copies = [part.p_copy for part in parts if part.p_copy is not None]  # none where nothing can be copied
+        copies = [part.p_copy for part in parts if part.p_copy is not None]  # empty if nothing can be copied
         words.append(
             Token(
                 text=text,

@@ -1,4 +1,4 @@
-"""Explanations as lines for a terminal, or for a file or pipe, where brackets stand for the colours."""
+"""Explanations as lines for a terminal, or for a file or pipe, with brackets instead of colours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairseq_seg.errors import visible
 if TYPE_CHECKING:
     from fairseq_seg.explain.records import Explanation, Token
 
-# The xterm colours of the gate's five steps, from none to strong, each with a text colour that can be read on it.
+# The xterm colours of the gate's five levels, from none to strong, each with a readable text colour.
 SHADES = ["", "48;5;195;38;5;16", "48;5;153;38;5;16", "48;5;111;38;5;16", "48;5;26;38;5;231"]
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -41,7 +41,7 @@ def _retrieved_target(explanation: Explanation, rank: int, colour: bool) -> str:
 
 
 def legend(colour: bool) -> str:
-    """Say what the marks mean."""
+    """Explain the marks."""
     if not colour:
         return "[word]¹: copied rather than generated, from pair 1"
     ramp = " ".join(_paint(f" {step / (len(SHADES) - 1):.2f} ", step / (len(SHADES) - 1), False) for step in range(5))

@@ -1,7 +1,7 @@
-"""Provenance of a translation: which retrieved pair and slot each symbol, and each word, came from.
+"""Provenance of a translation: which retrieved pair and slot each symbol and word came from.
 
-One teacher-forced pass over the finished translation tells all: at every step the gate zeta_t, the weights q_t of the
-slots and both distributions of Eq. 6 are what they were when the symbol was chosen, whatever search chose it.
+One teacher-forced pass over the finished translation is enough: at every step the gate zeta_t, the weights q_t of the
+slots and both distributions of Eq. 6 are the same as when the search chose the symbol.
 """
 
 from __future__ import annotations

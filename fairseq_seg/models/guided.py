@@ -1,6 +1,6 @@
-"""fairseq's face of a guided translator of any kind: options of the memory, encoder, decoder and model.
+"""fairseq's view of any guided translator: options of the memory, encoder, decoder and model.
 
-They register parameters, convert batches and follow the beam; `modules/guided.py` does the rest.
+They register parameters, convert batches and follow the beam. `modules/guided.py` does the rest.
 """
 
 import logging
@@ -34,34 +34,39 @@ class MemoryConfig(FairseqDataclass):
 
     fusion: ChoiceEnum(["shallow", "deep", "both"]) = field(  # type: ignore[valid-type]
         default="shallow",
-        metadata={"help": "how the memory enters: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
+        metadata={"help": "how the memory is used: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
     )
     memory_keys: ChoiceEnum(list(KINDS)) = field(  # type: ignore[valid-type]
         default="context",
         metadata={
-            "help": "what a slot is found by: the attention context of its step in the retrieved pair (the paper), the "
-            "context and the decoder's state of that step, which knows what stands before it (not the paper's), or a "
+            "help": "the keys of the slots: the attention context of each step of the retrieved pair (the paper), the "
+            "context and the decoder's state, which knows what precedes the slot (beyond the paper), or a "
             "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
         },
     )
     memory_match: ChoiceEnum(["diagonal", "full"]) = field(  # type: ignore[valid-type]
         default="diagonal",
-        metadata={"help": "the matrix M that compares a context with the keys (Eq. 4); target keys: full"},
+        metadata={
+            "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target"
+        },
     )
     gate_hidden: int = field(default=512, metadata={"help": "hidden size of the copy gate; 0: a linear gate"})
     gate_bias: float = field(
         default=0.0,
-        metadata={"help": "initial bias of the copy gate: below 0 it starts closed, and trusts the memory later"},
+        metadata={
+            "help": "initial bias of the copy gate; below 0 the gate starts closed and learns to trust the memory later"
+        },
     )
     coverage_penalty: float = field(
         default=0.0,
         metadata={
-            "help": "initial lambda: how much a slot that was copied from loses (Eq. 7). It is learnt, but Adam moves "
-            "it by no more than the learning rate per step: from 0, the paper's value, it takes thousands of updates"
+            "help": "initial lambda: the penalty on slots that were already copied (Eq. 7). It is learnt, but Adam "
+            "moves it by at most the learning rate per step: from 0, the paper's value, it takes thousands of updates"
         },
     )
     detach_memory: bool = field(
-        default=False, metadata={"help": "no gradient through the memory's keys and values: cheaper, not the paper's"}
+        default=False,
+        metadata={"help": "no gradient through the memory's keys and values: cheaper, but not as in the paper"},
     )
     memory_k: int = II("task.memory_k")  # a checkpoint remembers what it was trained with
 
@@ -69,7 +74,9 @@ class MemoryConfig(FairseqDataclass):
 def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslator:
     """Return a translator with the memory that the options ask for."""
     if cfg.memory_keys == "target" and (cfg.detach_memory or translator.state_size % 2):
-        raise SegError("--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory.")
+        raise SegError(
+            "--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory: change them."
+        )
     full = cfg.memory_match == "full" or cfg.memory_keys == "target"
     keys = KINDS[str(cfg.memory_keys)](translator, full)
     gate = Gate(translator.context_size, translator.state_size, cfg.gate_hidden, cfg.gate_bias)
@@ -78,10 +85,10 @@ def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslat
 
 
 class Adapter(nn.Module):
-    """What fairseq's encoder and decoder share: a dictionary, and parts of a guided translator as their own children.
+    """The shared part of fairseq's encoder and decoder: a dictionary, and parts of a guided translator as children.
 
-    So parameters are called `encoder.*` and `decoder.*`. The guided translator itself is behind a tuple, which hides it
-    from nn.Module: nothing is registered twice. It never hears of `train()`; its parts, which are children here, do.
+    This is why parameters are called `encoder.*` and `decoder.*`. A tuple hides the guided translator itself from
+    nn.Module, so that nothing is registered twice. `train()` does not reach it, but reaches its parts, the children.
     """
 
     dictionary: Dictionary
@@ -90,7 +97,7 @@ class Adapter(nn.Module):
         set_incremental_state: Any
 
     def adopt(self, guided: GuidedTranslator, part: nn.Module) -> None:
-        """Take the children of a part of the guided translator."""
+        """Register the children of a part of the guided translator."""
         self._guided = (guided,)
         # Identifies the dictionary, (16,), in every checkpoint: one of the same size may hold other symbols.
         symbols = bytes.fromhex(dictionary_fingerprint(self.dictionary.symbols))
@@ -108,7 +115,7 @@ class Adapter(nn.Module):
 
 
 class GuidedEncoder(Adapter, FairseqEncoder):
-    """Sentences, and the pairs retrieved for them, to what beam steps need."""
+    """Prepare sentences and their retrieved pairs for beam steps."""
 
     def __init__(self, dictionary, guided: GuidedTranslator):
         super().__init__(dictionary)
@@ -117,13 +124,13 @@ class GuidedEncoder(Adapter, FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None, **unused
     ) -> tuple[Prepared, int]:
-        """Return what is prepared per sentence, and how many rows share it."""
+        """Return what was prepared for each sentence, and the number of rows that share it."""
         return self.guided.prepare(src_tokens, src_lengths, pairs, slots), src_tokens.size(0)
 
     def reorder_encoder_out(self, encoder_out: tuple[Prepared, int], new_order: Tensor) -> tuple[Prepared, int]:
-        """Follow fairseq's beam; the rows of a sentence stand together, so all is kept once per sentence.
+        """Follow fairseq's beam; the rows of a sentence are adjacent, so everything is kept once per sentence.
 
-        At most steps the beams of a sentence only change places, and nothing here moves. Sentences that finished leave.
+        At most steps the beams of a sentence only swap places, and nothing moves here. Finished sentences are removed.
         """
         prepared, rows = encoder_out
         if new_order.size(0) < rows:
@@ -157,7 +164,7 @@ class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
         return logits, self.extra(output._replace(attention=attention))
 
     def extra(self, output: Output) -> dict:
-        """Return what goes along with the logits: `copy` is to be mixed in, `read` is what the slots gave, for logs."""
+        """Return what accompanies the logits: `copy` is to be mixed in, `read` is the result of the read, for logs."""
         penalty = self.memory.coverage_penalty
         return {"attn": [output.attention], "read": output.read, "copy": output.copies, "lambda": penalty}
 
@@ -174,18 +181,18 @@ class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
         copies, shape = extra["copy"], logits.shape
         if copies is not None:  # in a beam step the read is (B, beam), the logits (B * beam, 1)
             if copies.gate.numel() != logits.size(0) * logits.size(1):
-                raise SegError("The memory's mixture needs whole sentences: leave out --softmax-batch.")
+                raise SegError("The mixture with the memory needs whole sentences: leave out --softmax-batch.")
             logits = logits.view(*copies.gate.shape, -1)
         log_p = mixed_log_probs(logits, copies).view(shape)
         if not self.training:
-            # fairseq's search turns a NaN silently into -inf. One NaN spoils its whole row, so one column tells; kept
-            # on the device, because looking at it here would be a sync per step.
+            # fairseq's search silently turns NaN into -inf. One NaN spoils its whole row, so checking one column is
+            # enough. The result stays on the device, because reading it here would cost a sync per step.
             nan = torch.isnan(log_p[..., 0].sum())
             self._nan = nan if self._nan is None else self._nan | nan
         return log_p if log_probs else log_p.exp()
 
     def pop_nan(self) -> Tensor | None:
-        """Return NaN if any step since the last call gave one, else 0, as a tensor (); None if there was no step."""
+        """Return NaN if any step since the last call gave one, else 0, as a tensor (); None without a step."""
         nan, self._nan = self._nan, None
         return None if nan is None else torch.where(nan, float("nan"), 0.0)
 
@@ -197,11 +204,11 @@ class GuidedModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
-        """Return the model of a translator and the memory around it."""
+        """Build the model from a translator and the memory around it."""
         source, target = task.source_dictionary, task.target_dictionary
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
-                "the checkpoint was trained without memory, so its copy gate means nothing: use --memory-k 0, or "
+                "the checkpoint was trained without a memory, so its copy gate is untrained: use --memory-k 0, or "
                 "continue its training with a memory (fairseq-train --finetune-from-model)"
             )
         guided = guide(translator, cfg, target.pad())
@@ -223,7 +230,7 @@ class GuidedModel(FairseqEncoderDecoderModel):
         """Return the logits (B, T, V) of teacher forcing, and `extra`; mix them with `get_normalized_probs`.
 
         Args:
-            pairs: what `ExamplePairs.collate` made. slots: what a cache wrote of it.
+            pairs: the result of `ExamplePairs.collate`. slots: the same from a cache.
         """
         output = self.guided(src_tokens, src_lengths, prev_output_tokens, pairs, slots)
         return output.logits, self.decoder.extra(output)
@@ -235,7 +242,7 @@ class GuidedModel(FairseqEncoderDecoderModel):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file: str | None = None, data_name_or_path: str = ".", **kwargs
     ):
-        """Return fairseq's hub interface; a model folder says the rest: checkpoint, languages and subword model."""
+        """Return fairseq's hub interface; a model folder supplies checkpoint, languages and subword model."""
         folder = ModelFolder.find(model_name_or_path)
         if folder is not None:
             checkpoint_file = checkpoint_file or folder.checkpoint
@@ -248,18 +255,18 @@ class GuidedModel(FairseqEncoderDecoderModel):
 
     @hook
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
-        """Let a checkpoint continue with another memory: what it lacks of the memory starts fresh, the rest goes."""
+        """Load a checkpoint into another kind of memory: missing parameters start fresh, others are dropped."""
         fresh = self.state_dict()
         for side, part in (("source", "encoder"), ("target", "decoder")):
             sizes = [state.get(f"{part}.{self.embeddings}", ()) for state in (state_dict, fresh)]
             saved, given = map(len, sizes)
             key = f"{part}.symbols"
-            # Checkpoints of an earlier version do not say which symbols they know.
+            # Checkpoints of an earlier version do not record their symbols.
             known = state_dict.setdefault(key, fresh[key])
             if saved not in (0, given):
-                difference = f"has {saved} {side} symbols and the data folder's dictionary {given}"
+                difference = f"has {saved} {side} symbols, but the data folder's dictionary has {given}"
             elif not fresh[key].is_meta and not torch.equal(known.cpu(), fresh[key].cpu()):
-                difference = f"knows other {side} symbols than the data folder's dictionary"
+                difference = f"has other {side} symbols than the data folder's dictionary"
             else:
                 continue
             raise SegError(

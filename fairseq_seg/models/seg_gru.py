@@ -11,19 +11,19 @@ from fairseq_seg.modules.gru import GRUDecoder, GRUEncoder, GRUTranslator, embed
 
 @dataclass
 class SegGRUConfig(MemoryConfig):
-    """The sizes of the paper; what it leaves open as in the authors' code."""
+    """The sizes of the paper; where it gives none, those of the authors' code."""
 
-    hidden_size: int = field(default=1024, metadata={"help": "GRU units, of each encoder direction and of the decoder"})
+    hidden_size: int = field(default=1024, metadata={"help": "GRU units of each encoder direction and of the decoder"})
     embed_dim: int = field(default=512, metadata={"help": "size of the symbol embeddings and of the readout"})
     attention_size: int = field(
-        default=0, metadata={"help": "hidden size of the attention network; 0: as --hidden-size"}
+        default=0, metadata={"help": "hidden size of the attention network; 0: the same as --hidden-size"}
     )
     dropout: float = field(default=0.0, metadata={"help": "dropout on the readout, the layer below the vocabulary"})
     share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "one matrix for the target embeddings and the output layer: fewer parameters"}
+        default=False, metadata={"help": "use one matrix for target embeddings and output layer: fewer parameters"}
     )
     share_all_embeddings: bool = field(
-        default=False, metadata={"help": "one matrix for source, target and output; needs a joint dictionary"}
+        default=False, metadata={"help": "use one matrix for source, target and output; needs a joint dictionary"}
     )
 
 
@@ -48,7 +48,8 @@ class SegGRUModel(GuidedModel):
         if cfg.share_all_embeddings:
             if source != target:
                 raise SegError(
-                    "--share-all-embeddings needs one dictionary for both: fairseq-preprocess --joined-dictionary."
+                    "--share-all-embeddings needs one dictionary for both languages: run fairseq-preprocess with "
+                    "--joined-dictionary."
                 )
             cfg.share_decoder_input_output_embed = True
         of_target = embedding(len(target), cfg.embed_dim, target.pad())

@@ -1,1 +1,1 @@
-"""Who gives a sentence its pairs: what seg-attach stored, or a search at translation time."""
+"""Where a sentence's pairs come from: the attached file, or a search at translation time."""

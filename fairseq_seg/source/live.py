@@ -1,4 +1,4 @@
-"""Retrieval at translation time: pairs for sentences that no attached file knows, or from memories of one's own."""
+"""Retrieval at translation time: for sentences without attached pairs, or from the user's own memories."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Live:
-    """Searches memories of one's own and the training set.
+    """Searches the user's own memories and the training set.
 
-    The pairs of all memories stand in one ranking by their score, lowered by their memory's penalty; of equal scores
-    the memory named first comes first. A pair that two memories hold counts once.
+    All pairs share one ranking by score, less the penalty of their memory. Among equal scores, the memory named first
+    comes first. A pair that is in two memories counts once.
     """
 
     def __init__(self, data: DataBin, wanted: Wanted, settings: SearchSettings):
@@ -59,7 +59,7 @@ class Live:
         return RankedPairs.from_rows(rows, as_table(pairs, self._data))
 
     def _rank(self, query: np.ndarray, proposals: Sequence[list[Match]]) -> tuple[list[Match], np.ndarray]:
-        """Merge what the memories propose for a sentence, and select; return pairs and scores (P,), best first."""
+        """Merge the matches of all memories for a sentence, and select; return pairs and scores (P,), best first."""
         ranked = sorted(
             (np.float32(penalty) - match.score, order, match.id, match)
             for order, ((_, penalty), matches) in enumerate(zip(self._memories, proposals, strict=True))

@@ -1,4 +1,4 @@
-"""The memories that `--memory` names: the training set, and memories of the user's own."""
+"""The memories that `--memory` names: the training set, and the user's own memories."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Searchable(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         ...
 
 
@@ -63,11 +63,11 @@ class TrainingSet:
         return Match(score, int(row), source, target, table.origin(row), None)
 
     def close(self) -> None:
-        """Do nothing: the index is mapped, and its files may be removed at any time."""
+        """Do nothing: the index is memory-mapped, and its files may be removed at any time."""
 
 
 class OwnMemory:
-    """A memory that seg-memory made; it may grow while it is searched."""
+    """A memory created by seg-memory, which may grow while it is searched."""
 
     def __init__(self, path: str, settings: SearchSettings, score_unit: Unit):
         self._search = MemorySearch(path, settings, score_unit)
@@ -75,7 +75,7 @@ class OwnMemory:
         self._count = settings.candidates
 
     def search(self, queries: Sequence[np.ndarray]) -> list[list[Match]]:
-        """Return the best pairs of each query, from the memory as it is now."""
+        """Return the best pairs of each query from the memory's current contents."""
         rows = self._search.search(queries, self._count)
         return [[self._match(*found) for found in row] for row in rows]
 
@@ -89,13 +89,13 @@ class OwnMemory:
 
 
 def pair_origin(name: str, entry: StoredPair) -> str:
-    """Say where an entry comes from: its memory and id, then the file and unit it was imported from."""
+    """Describe where a pair comes from: its memory and id, then the file and unit it was imported from."""
     place = ", ".join(filter(None, (entry.origin, entry.unit and f"unit {entry.unit}")))
     return f"{name}:{entry.id}" + (f" ({place})" if place else "")
 
 
 def every_pair(home: DataBin, names: str) -> list[PairTable]:
-    """Return all pairs of the memories that `parse_memories` reads in `names`, one table per memory."""
+    """Return all pairs of the memories in `names` (see `parse_memories`), one table per memory."""
     tables = []
     for name, _ in parse_memories(names):
         if name == TRAIN:
@@ -112,7 +112,7 @@ def every_pair(home: DataBin, names: str) -> list[PairTable]:
 
 
 def as_table(matches: Sequence[Match], home: DataBin) -> PairTable:
-    """Return proposed pairs as a table, numbered in their order."""
+    """Return matches as a table, numbered in order."""
     return PairTable(
         Sequences.from_rows(match.source for match in matches),
         Sequences.from_rows(match.target for match in matches),
@@ -124,26 +124,26 @@ def as_table(matches: Sequence[Match], home: DataBin) -> PairTable:
 
 
 def parse_memories(names: str) -> list[tuple[str, float]]:
-    """Read ``client.mem,domain.mem:0.05,train``: memories, each with the penalty that its scores are lowered by."""
+    """Parse ``client.mem,domain.mem:0.05,train`` into memories and the penalties on their scores."""
     memories = []
     for part in names.split(","):
         name, colon, penalty = part.strip().rpartition(":")
         try:
             memory = (name, float(penalty)) if colon else (penalty, 0.0)
-        except ValueError:  # a colon of the name
+        except ValueError:  # a colon in the name
             memory = (part.strip(), 0.0)
         if not memory[0] or not 0 <= memory[1] <= 1:
             raise SegError(
-                f"--memory {names}: '{part}' is not a memory; write its path, and after a colon a penalty from 0 to 1."
+                f"--memory {names}: '{part}' is not a memory: write PATH, or PATH:PENALTY with a penalty from 0 to 1."
             )
         memories.append(memory)
     return memories
 
 
 def check_memories(names: str, langs: tuple[str, str], dictionaries: tuple[Sequence[str], Sequence[str]]) -> None:
-    """Refuse memories of another language pair or of other symbols than those of the model, before any work is done.
+    """Refuse memories whose language pair or symbols differ from the model's, before any work is done.
 
-    ``dictionaries`` are the model's symbols, source and target, in the order of their ids.
+    ``dictionaries`` are the model's source and target symbols in id order.
     """
     first: TranslationMemory | None = None
     for name, _ in parse_memories(names):
@@ -152,25 +152,25 @@ def check_memories(names: str, langs: tuple[str, str], dictionaries: tuple[Seque
         with TranslationMemory(name, read_only=True) as memory:
             if (memory.source_lang, memory.target_lang) != langs:
                 raise SegError(
-                    f"{name} is a memory of {memory.source_lang}-{memory.target_lang}, and the model translates "
-                    f"{'-'.join(langs)}: name a memory of these languages."
+                    f"{name} is a memory for {memory.source_lang}-{memory.target_lang}, but the model translates "
+                    f"{'-'.join(langs)}: name a memory for these languages."
                 )
             memory.check_symbols(*map(dictionary_fingerprint, dictionaries))
             first = memory if first is None else first
             if memory.subword_fingerprints != first.subword_fingerprints:
                 raise SegError(
-                    f"{name} was made with another subword model than {first.path}: make it again with the model's "
-                    "(seg-memory create), and import its export."
+                    f"{name} and {first.path} use different subword models: create {name} again with the model's own "
+                    "(seg-memory create), and import an export of the old one."
                 )
 
 
 def check_subwords(names: str, subword_model: str | Path) -> None:
-    """Refuse memories whose source was cut by another sentencepiece model than that of typed sentences."""
+    """Refuse memories whose source was encoded by another sentencepiece model than typed sentences are."""
     for name, _ in parse_memories(names):
         if name != TRAIN:
             with TranslationMemory(name, read_only=True) as memory:
                 if memory.subword_fingerprints[0] not in ("", file_fingerprint(Path(subword_model))):
                     raise SegError(
-                        f"{name} was made with another subword model than {subword_model}: make it again with this one "
-                        "(seg-memory create), and import its export."
+                        f"{name} does not use the subword model {subword_model}: create it again with this model "
+                        "(seg-memory create), and import an export of the old one."
                     )

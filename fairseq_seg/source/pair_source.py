@@ -1,4 +1,4 @@
-"""The owner of the question where a sentence's pairs come from: attached beforehand, or searched for now."""
+"""Decide where a sentence's pairs come from: attached beforehand, or searched for now."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ Sentences = Sequence[np.ndarray] | Sequences
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which pairs sentences are to get: the options --memory-k, --memory-select, --memory-min-score, --memory ..."""
+    """Which pairs sentences get: the options --memory-k, --memory-select, --memory-min-score, --memory ..."""
 
     selection: Selection = Selection()
     memories: str = TRAIN
-    exact: str = "model"  # with a pair of the same source: model decides, copy its target, ignore the pair
+    exact: str = "model"  # for an exact match: let the model decide, copy its target, or ignore it
 
     @property
     def is_plain(self) -> bool:
-        """Whether an attached file can answer: from the training set, without a say about exact matches."""
+        """Whether an attached file is enough: only the training set, and no special treatment of exact matches."""
         return self.memories == TRAIN and self.exact == "model"
 
 
 class PairSource(Protocol):
-    """Gives sentences their pairs."""
+    """Returns the pairs of sentences."""
 
     signature: str
 
     def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of sentences of token ids, with or without eos, and the table that their ids point into.
 
-        `first` is the place of the first sentence in its split, which matters for pairs attached to a split.
+        `first` is the position of the first sentence in its split, which matters for attached pairs.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         ...
 
 
 class Stored:
-    """Pairs that are known already, of consecutive sentences."""
+    """Known pairs of consecutive sentences."""
 
     def __init__(self, ranked: RankedPairs, signature: str):
         self.ranked, self.signature = ranked, signature
@@ -68,7 +68,7 @@ class Stored:
         return self.ranked.rows(slice(first, first + len(sentences)))
 
     def close(self) -> None:
-        """Do nothing: no file is open but by mapping."""
+        """Do nothing: files are only memory-mapped."""
 
 
 class Attached(Stored):
@@ -87,9 +87,9 @@ class Attached(Stored):
 
 
 class Apart:
-    """A search now, with the Java machine in a process of its own.
+    """A search now, with the Java virtual machine in a separate process.
 
-    For a split that data-loader workers will read: they are forked, and a process with Java inside should not be.
+    For a split that data-loader workers will read: they are forked, and a process that runs Java must not be forked.
     """
 
     def __init__(self, data: DataBin, wanted: Wanted):
@@ -110,7 +110,7 @@ def _retrieve(sentences: list[np.ndarray], home: tuple, wanted: Wanted) -> Ranke
 
 
 def open_live(data: DataBin, wanted: Wanted) -> PairSource:
-    """Open a search with the settings that seg-attach used on the training set, or the usual ones."""
+    """Open a search with the settings that seg-attach used on the training set, or the defaults."""
     from fairseq_seg.source.live import Live
 
     try:
@@ -121,14 +121,14 @@ def open_live(data: DataBin, wanted: Wanted) -> PairSource:
 
 
 def open_for_split(data: DataBin, split: str, wanted: Wanted, may_search: bool) -> PairSource:
-    """Open what gives the sentences of a split their pairs: what seg-attach stored, else a search if allowed."""
+    """Open the source of a split's pairs: the attached file, or else a search if allowed."""
     if not wanted.is_plain and not may_search:
         raise SegError("--memory and --memory-exact are for translation: to train, attach a memory with seg-attach.")
     path = data.attached_path(split)
     if wanted.is_plain and (path.exists() or not may_search):
         return Attached(data, split, wanted.selection)
     if wanted.is_plain:
-        logger.info("%s does not exist: retrieving now, which seg-attach would do once for all", path)
+        logger.info("%s does not exist: retrieving now; run seg-attach to do this only once", path)
     return Apart(data, wanted)
 
 
@@ -138,7 +138,7 @@ def live_signature(wanted: Wanted) -> str:
 
 
 def is_exact(query: np.ndarray, source: np.ndarray) -> bool:
-    """Tell whether two sentences without eos are the same; with an unknown symbol nobody knows, and they are not."""
+    """Return whether two sentences without eos are equal; a sentence with an unknown symbol never is."""
     return np.array_equal(query, source) and UNKNOWN not in query
 
 

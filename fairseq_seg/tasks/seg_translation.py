@@ -51,54 +51,57 @@ class SegTranslationConfig(TranslationConfig):
     memory_k: int = field(
         default=2,
         metadata={
-            "help": "retrieved pairs a sentence; 0 is the plain translator. May differ between training and test"
+            "help": "retrieved pairs per sentence; 0 is the plain translator. May differ between training and test"
         },
     )
     memory_select: ChoiceEnum(["topk", "adaptive"]) = field(  # type: ignore[valid-type]
         default="topk",
-        metadata={"help": "the --memory-k most similar pairs, or as many as cover the source's symbols (Alg. 1)"},
+        metadata={
+            "help": "the --memory-k most similar pairs, or as many as it takes to cover the source's symbols (Alg. 1)"
+        },
     )
     memory_min_score: float = field(
-        default=0.0, metadata={"help": "leave out pairs whose fuzzy score (0 to 1) is lower: weak matches can mislead"}
+        default=0.0,
+        metadata={"help": "leave out pairs with a lower fuzzy score (0 to 1), because weak matches can mislead"},
     )
     memory: str = field(
         default=TRAIN,
         metadata={
-            "help": "translate with memories made by seg-memory: client.mem,domain.mem:0.05 puts the pairs of both in "
-            "one ranking, scores of the second lowered by 0.05; train names the training set"
+            "help": "translate with memories made by seg-memory: client.mem,domain.mem:0.05 ranks the pairs of both "
+            "together, with scores of the second lowered by 0.05; train is the training set"
         },
     )
     memory_exact: ChoiceEnum(["model", "copy", "ignore"]) = field(  # type: ignore[valid-type]
         default="model",
         metadata={
-            "help": "where a memory holds the very sentence: let the model decide, return the memory's target as it is "
-            "(not from a memory with a penalty), or leave such pairs out"
+            "help": "if a memory has an exact match: let the model decide, return the memory's target verbatim (not "
+            "from a memory with a penalty), or ignore such pairs"
         },
     )
     memory_sample_k: bool = field(
         default=False,
         metadata={
-            "help": "train each batch with a K drawn from 0 to --memory-k: for a model that is used with many Ks, and "
-            "that still translates where the memory has nothing"
+            "help": "train each batch with a K drawn at random from 0 to --memory-k: for a model that works with any "
+            "K, and still translates when the memory has nothing similar"
         },
     )
     memory_cache: str = field(
         default="",
         metadata={
-            "help": "translate with a folder that keeps what the model makes of a retrieved pair, so that it is made "
-            "once; for one checkpoint, see seg-cache"
+            "help": "at translation time, cache the keys and values of retrieved pairs in this folder, so that they "
+            "are computed once; a cache belongs to one checkpoint, see seg-cache"
         },
     )
     memory_cache_type: ChoiceEnum(["auto", *TYPES]) = field(  # type: ignore[valid-type]
         default="auto",
         metadata={
-            "help": "the cache's numbers: fp32 (exact), fp16 (half of it) or int8 (a quarter); auto: as the cache has "
-            "them, fp32 in a new one"
+            "help": "number type of the cache: fp32 (exact), fp16 (half the size) or int8 (a quarter); auto: the type "
+            "of an existing cache, fp32 for a new one"
         },
     )
     memory_cache_size: str = field(
         default="4G",
-        metadata={"help": "what the cache may take on disk (500M, 2G); then the pairs unused for longest go"},
+        metadata={"help": "disk space for the cache (500M, 2G); beyond it, the least recently used pairs are evicted"},
     )
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
@@ -118,14 +121,16 @@ class SegTranslationTask(TranslationTask):
     @classmethod
     @hook
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
-        """Return the task, once its options have been checked."""
+        """Check the options and return the task."""
         data = utils.split_paths(cfg.data)[0]
         if not os.path.isdir(data):
-            raise SegError(f"The data folder {data} does not exist: make it with fairseq-preprocess --destdir {data}.")
+            raise SegError(
+                f"The data folder {data} does not exist: create it with fairseq-preprocess --destdir {data}."
+            )
         if cfg.left_pad_source or cfg.left_pad_target:
             raise SegError("seg_translation pads on the right: leave out --left-pad-source and --left-pad-target.")
         if cfg.memory_k < 0:
-            raise SegError(f"--memory-k {cfg.memory_k} must be 0 or more.")
+            raise SegError(f"--memory-k {cfg.memory_k} is negative: give 0 or more.")
         parse_size(cfg.memory_cache_size)
         if cfg.source_lang is None or cfg.target_lang is None:
             cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(data)
@@ -134,7 +139,8 @@ class SegTranslationTask(TranslationTask):
                 raise SegError(f"The languages of {data} cannot be inferred: name them with -s and -t.")
             if not os.path.isfile(os.path.join(data, f"dict.{lang}.txt")):
                 raise SegError(
-                    f"{data} holds no dict.{lang}.txt: is {lang} the {side} language, and was fairseq-preprocess run?"
+                    f"{data} has no dict.{lang}.txt: check that {lang} is the {side} language, or run "
+                    "fairseq-preprocess."
                 )
         task = super().setup_task(cfg, **kwargs)
         if cfg.memory != TRAIN:
@@ -144,9 +150,9 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def build_bpe(self, args):
-        """Return what cuts typed sentences: what fairseq's options name, else the subword model of a model folder.
+        """Return the subword encoder of typed sentences: from fairseq's options, or from a model folder.
 
-        It must be what the memories were cut with, too.
+        The memories must have been encoded with the same one.
         """
         model = getattr(args, "sentencepiece_model", None)
         folder = ModelFolder.find(utils.split_paths(self.cfg.data)[0])
@@ -163,7 +169,7 @@ class SegTranslationTask(TranslationTask):
     def build_model(self, cfg, from_checkpoint=False):
         """Return fairseq's model; training refuses a cache."""
         if self.cfg.memory_cache and not from_checkpoint:
-            raise SegError("--memory-cache is for a model that does not change: leave it out to train.")
+            raise SegError("--memory-cache is for a frozen model: leave it out to train.")
         if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
             raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
         model = super().build_model(cfg, from_checkpoint)
@@ -176,22 +182,22 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def build_criterion(self, *args, **kwargs):
-        """Return fairseq's criterion, whose wrong options are said in a sentence."""
+        """Return fairseq's criterion; the hook reports wrong options in one sentence."""
         return super().build_criterion(*args, **kwargs)
 
     @hook
     def build_generator(self, models, args, *more, **kwargs):
-        """fairseq's, once it is sure that the cache is one of this model."""
+        """Return fairseq's generator, after checking that the cache belongs to this model."""
         if not self.cfg.eval_bleu:  # whose generator is built before the model gets its parameters
             self.open_cache(models)
         return super().build_generator(models, args, *more, **kwargs)
 
     def open_cache(self, models: Sequence) -> EntryCache | None:
-        """Open the cache of --memory-cache for a model as it is, on its device and with its numbers."""
+        """Open the cache of --memory-cache for a model, on its device and with its number type."""
         if not self.cfg.memory_cache or self.cfg.memory_k == 0:
             return None
         if len(models) > 1:
-            raise SegError("--memory-cache is of one model: leave it out for an ensemble, or average (seg-average).")
+            raise SegError("--memory-cache belongs to one model: leave it out for an ensemble, or use seg-average.")
         if self.frozen is None or not self.frozen.serves(models[0]):
             options = str(self.cfg.memory_cache_type), parse_size(self.cfg.memory_cache_size)
             self.frozen = EntryCache(models[0], self.cfg.memory_cache, *options)
@@ -201,7 +207,7 @@ class SegTranslationTask(TranslationTask):
 
     @property
     def wanted(self) -> Wanted:
-        """Which pairs the options ask for."""
+        """Return which pairs the options ask for."""
         cfg = self.cfg
         selection = Selection(cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score)
         return Wanted(selection, cfg.memory, str(cfg.memory_exact))
@@ -218,7 +224,7 @@ class SegTranslationTask(TranslationTask):
         if split != self.cfg.train_subset:
             paths = paths[:1]
         data = self.data_bin(paths[(epoch - 1) % len(paths)])
-        # Both refuse damaged files; training needs the target, too.
+        # Both refuse damaged files; training also needs the target.
         data.pair(split) if split == self.cfg.train_subset else data.sides(split)
         prefix = str(data.prefix(split, data.source_lang))
         pairs = load_langpair_dataset(
@@ -240,7 +246,7 @@ class SegTranslationTask(TranslationTask):
             shuffle=(split != "test"),
             pad_to_multiple=self.cfg.required_seq_len_multiple,
         )
-        # fairseq hands task_cfg over where it translates or validates, not where it trains
+        # fairseq passes task_cfg when it translates or validates, but not when it trains
         may_search = kwargs.get("task_cfg") is not None
         retrieved = self.retrieve_for_split(data, split, may_search) if self.cfg.memory_k > 0 else None
         logger.info(memory_line(split, self.cfg.memory_k, str(self.cfg.memory_select), retrieved))
@@ -249,7 +255,9 @@ class SegTranslationTask(TranslationTask):
     def retrieve_for_split(self, data: DataBin, split: str, may_search: bool) -> ExamplePairs:
         """Return the pairs of a split's sentences, and log how many there are."""
         if os.pathsep in self.cfg.data or self.cfg.upsample_primary > 1:
-            raise SegError("A memory needs one data folder and no --upsample-primary; with several, use --memory-k 0.")
+            raise SegError(
+                "A memory needs one data folder and no --upsample-primary: leave out the others, or use --memory-k 0."
+            )
         source = open_for_split(data, split, self.wanted, may_search)
         sentences, _ = data.sides(split)
         retrieved = self.example_pairs(sentences, source.retrieve(sentences), scored=False)
@@ -273,13 +281,13 @@ class SegTranslationTask(TranslationTask):
         lengths = np.stack([side.lengths[found.ids] for side in (found.table.source, found.table.target)])
         fits = np.all(lengths + 1 <= np.array([self.max_positions()]).T, axis=0)
         if not fits.all():
-            logger.info("%d retrieved pairs are longer than the model takes and are left out", (~fits).sum())
+            logger.info("%d retrieved pairs are too long for the model and are left out", (~fits).sum())
         exact = exact_pairs(sentences, found, self.wanted, texts)
         return ExamplePairs(found if fits.all() else found.keep(fits), exact, bool(self.cfg.memory_cache), scored)
 
     @cached_property
     def live(self) -> PairSource:
-        """Retrieval with the task's options; opened with the first sentence that is typed."""
+        """Live retrieval with the task's options, opened with the first typed sentence."""
         source = open_live(self.data_bin(), self.wanted)
         logger.info("memory: K=%s, select=%s, %s", self.cfg.memory_k, self.cfg.memory_select, source.signature)
         return source
@@ -288,7 +296,7 @@ class SegTranslationTask(TranslationTask):
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> SegDataset:
         """Return typed sentences, a buffer at a time, with pairs retrieved now."""
         dataset = self.sentence_dataset(src_tokens, self.live if self.cfg.memory_k > 0 else None, constraints)
-        # fairseq-interactive hands on a sentence's symbols and nothing else: inference_step finds the rest here
+        # fairseq-interactive passes on only the symbols of a sentence: inference_step finds the rest here
         self.typed = dataset
         return dataset
 
@@ -319,7 +327,7 @@ class SegTranslationTask(TranslationTask):
         )
 
     def with_typed_pairs(self, sample: dict) -> dict:
-        """Return the sample of typed sentences with the pairs that were retrieved for them."""
+        """Add the pairs that were retrieved for typed sentences to their sample."""
         typed = self.typed
         if typed is None or typed.retrieved is None:
             return sample
@@ -334,7 +342,7 @@ class SegTranslationTask(TranslationTask):
         return {**sample, "exact": exact}
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """Training leaves out what is too long; every other sentence is translated, however long it is."""
+        """Drop over-long sentences in training only: every other sentence is translated."""
         if not ignore_invalid_inputs:
             return indices
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
@@ -343,10 +351,10 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """Train on a batch, with fewer pairs where --memory-sample-k says so."""
+        """Train on a batch, with fewer pairs if --memory-sample-k is set."""
         pairs = sample["net_input"].get("pairs")
         if self.cfg.memory_sample_k and pairs is not None:
-            # Drawn here and not in the data loader: its workers live on and never learn of a new epoch.
+            # Drawn here and not in the data loader, whose workers persist and do not see a new epoch.
             k = random.Random(f"{self.cfg.seed} {update_num}").randint(0, self.cfg.memory_k)
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": limit(pairs, k)}}
         result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
@@ -364,8 +372,8 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Return fairseq's hypotheses, or an exact match's target where --memory-exact copy asks for that."""
-        if "id" not in sample:  # fairseq-interactive's; every other sample has its pairs already
+        """Return fairseq's hypotheses, or the target of an exact match with --memory-exact copy."""
+        if "id" not in sample:  # from fairseq-interactive; every other sample has its pairs already
             sample = self.with_typed_pairs(sample)
         lengths = sample["net_input"]["src_lengths"].tolist()
         exact = sample.get("exact") or [None] * len(lengths)
@@ -378,20 +386,20 @@ class SegTranslationTask(TranslationTask):
         return hypotheses
 
     def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
-        """Return fairseq's finished hypotheses in the form that its options need."""
+        """Return fairseq's finished hypotheses, with alignments if its options need them."""
         cache, pairs = self.open_cache(models), sample["net_input"].get("pairs")
         if cache is not None and pairs is not None:
             net_input = {name: value for name, value in sample["net_input"].items() if name != "pairs"}
             sample = {**sample, "net_input": {**net_input, "slots": cache.write(pairs)}}
-        # Without "id": fairseq's diverse beam search takes it for a row of the batch.
+        # Without "id", which fairseq's diverse beam search mistakes for a row of the batch.
         anonymous = {k: v for k, v in sample.items() if k != "id"}
         try:
             hypotheses = super().inference_step(generator, models, anonymous, prefix_tokens, constraints)
-        finally:  # where every symbol is NaN, fairseq's search ends in an assertion
+        finally:  # if every symbol is NaN, fairseq's search fails with an assertion
             for model in models:
                 refuse_nan(model.decoder.pop_nan(), sample)
         for hypothesis in (hypothesis for beam in hypotheses for hypothesis in beam):
-            # For --replace-unk, where fairseq leaves this empty: the source position that each symbol looked at most.
+            # For --replace-unk, where fairseq leaves this empty: the source position with the most attention.
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
         return hypotheses
@@ -411,7 +419,7 @@ def source_symbols(sample: dict) -> list[SentenceKey]:
 
 
 def as_hypothesis(target: Tensor) -> dict:
-    """Return a target (T,) as if a search had found it with certainty, in the form of fairseq's hypotheses."""
+    """Return a target (T,) in the form of fairseq's hypotheses, as if found with certainty."""
     none = target.new_zeros(0)
     return {
         "tokens": target,
@@ -423,11 +431,11 @@ def as_hypothesis(target: Tensor) -> dict:
 
 
 def refuse_nan(x: Tensor | None, sample: dict) -> None:
-    """End with a sentence that names the batch where a loss is NaN, or where decoding saw one."""
+    """Raise an error that names the batch if its loss or its decoding gave NaN."""
     if x is not None and torch.isnan(x).any():
         ids = (
             sample["id"].tolist()
             if "id" in sample
             else f"of {sample['net_input']['src_tokens'].size(0)} typed sentences"
         )
-        raise SegError(f"NaN in the batch {ids}: lower --lr or --clip-norm, or look at these sentences.")
+        raise SegError(f"NaN in the batch {ids}: lower --lr or --clip-norm, or check these sentences.")

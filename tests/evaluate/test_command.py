@@ -39,7 +39,7 @@ def test_table_of_known_systems(attached: Path, corpus: Corpus, guesses: list[st
 def test_empty_bins_are_said(attached: Path, split: Split, capsys):
     run(attached)
     text = capsys.readouterr().out
-    empty = text.split("No sentence, and so no score, in: ")[1].split(".\n")[0]
+    empty = text.split("Bins without sentences: ")[1].split(".\n")[0]
     assert {"no pair", "0.0–0.1"} <= set(empty.split(", "))
     counted = re.findall(r"^(\d\.\d–\d\.\d|1\.0) +(\d+) ", text, re.MULTILINE)
     assert sum(int(count) for _, count in counted) == len(split)
@@ -52,7 +52,7 @@ def test_empty_bins_are_said(attached: Path, split: Split, capsys):
         (["--system", "NMT"], "--system NMT names no file"),
         (["--system", "NMT", "a", "--system", "NMT", "b"], "Two systems are called NMT"),
         (["--system", "TM", "a"], "Two systems are called TM"),
-        (["--baseline", "NMT"], "--baseline NMT is none of the systems: TM."),
+        (["--baseline", "NMT"], "--baseline NMT is not one of the systems: choose from TM."),
         (["--system", "NMT", "none.pt --memory-k 0"], "The checkpoint none.pt cannot be read: No such file"),
         (["--sweep", "two=a.gen"], "--sweep two=a.gen is neither K=OUTPUT"),
         (["--split", "test2"], "has no split 'test2'"),

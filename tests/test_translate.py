@@ -247,7 +247,7 @@ def test_seg_model_says_what_is_wrong(attached, checkpoint, bpe_data_bin, tmp_pa
     made = ["--path", checkpoint, "--output", tmp_path / "model"]
     model = bpe_data_bin.with_name("joint.model")
     assert "is not the subword model" in message(attached, *made, "--spm-source", model, "--spm-target", model)
-    assert "of both sides" in message(attached, *made, "--spm-source", model)
+    assert "Only one subword model is given" in message(attached, *made, "--spm-source", model)
     assert "has no index" in message(
         shutil.copytree(bpe_data_bin, tmp_path / "bare", ignore=shutil.ignore_patterns("index*")), *made
     )

@@ -56,7 +56,7 @@ def test_empty_bins_are_said(attached: Path, split: Split, capsys):
         (["--system", "NMT", "none.pt --memory-k 0"], "The checkpoint none.pt cannot be read: No such file"),
         (["--sweep", "two=a.gen"], "--sweep two=a.gen is neither K=OUTPUT"),
         (["--split", "test2"], "has no split 'test2'"),
-        (["--html", "no/where.html"], "where.html cannot be written: make its folder first"),
+        (["--html", "no/where.html"], "where.html cannot be written: create its folder first"),
         (["--log", "NMT", evaluate.__file__], "no figures of a training run"),
         (["--examples", "a.jsonl"], "--examples compares a system with the baseline"),
     ],

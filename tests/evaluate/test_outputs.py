@@ -44,10 +44,16 @@ def test_output_that_is_not_of_the_whole_split_is_refused(split: Split, guesses:
     path = tmp_path / "bad.gen"
     lines = generated(split.sources, guesses)
     for bad, message in (
-        (guesses[:-1], r"has 39 lines but test has 40 sentences; give one line per sentence"),
-        ([line for line in lines if "-17\t" not in line], r"39 of the 40 sentences of test, and sentence 17 is not"),
-        ([*lines, "H-40\t-1\tx", "D-40\t-1\tx"], r"translates 41 sentences but test has 40; it is of another split"),
-        (generated(split.sources[::-1], guesses), r"translates other sentences than test has \(sentence \d+ differs\)"),
+        (guesses[:-1], r"has 39 lines but test has 40 sentences: give one line per sentence"),
+        (
+            [line for line in lines if "-17\t" not in line],
+            r"39 of the 40 sentences of test, and sentence 17 is missing",
+        ),
+        (
+            [*lines, "H-40\t-1\tx", "D-40\t-1\tx"],
+            r"translates 41 sentences but test has 40: give the output for this split",
+        ),
+        (generated(split.sources[::-1], guesses), r"does not translate the sentences of test \(sentence \d+ differs\)"),
         ([], r"has 0 lines but test has 40"),
     ):
         with pytest.raises(SegError, match=message):
@@ -58,7 +64,7 @@ def test_output_that_is_not_of_the_whole_split_is_refused(split: Split, guesses:
 
 def test_wrong_references_are_refused(attached: Path, split: Split, tmp_path: Path):
     for lines, message in (
-        (split.references[1:], "has 39 lines but test has 40 sentences; give the text that the split was made from"),
+        (split.references[1:], "has 39 lines but test has 40 sentences: give the text that the split was made from"),
         (split.references[::-1], "has little in common with the target side of test"),
         (split.sources, "has little in common with the target side of test"),
     ):

@@ -21,7 +21,7 @@ class Annotations(NamedTuple):
 
 
 class BagTranslator(Translator):
-    """Has no recurrence: z_t is of the sum of all previous symbols, c_t of an attention that is no weighted sum."""
+    """A translator without recurrence, whose contexts are not weighted sums of annotations."""
 
     sums_annotations = False
     state_size = context_size = embedding_size = SIZE

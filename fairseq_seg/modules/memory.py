@@ -58,7 +58,7 @@ def first_slots(symbols: Tensor) -> Tensor:
 def lay_out(x: Tensor, places: Tensor) -> Tensor:
     """Return the slots of each sentence from P distinct pairs; x (P, T', ...), places (B, S) -> (B, S, ...).
 
-    A place is the flat position pair * T' + step, or -1 where there is no slot; there the result means nothing.
+    A place is the flat position pair * T' + step, or -1 for padding, where the result is undefined.
     """
     flat = x.reshape(-1, *x.shape[2:])
     return flat.index_select(0, places.clamp(min=0).view(-1)).view(*places.shape, *x.shape[2:])

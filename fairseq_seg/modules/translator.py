@@ -64,7 +64,7 @@ class Translator(nn.Module, ABC):
         """Return the state after one beam step, and the step; previous symbols (R,), state None at first."""
 
     def reorder(self, state: Any, order: Tensor) -> Any:
-        """Return a state of `step` with its rows chosen anew; order (R',)."""
+        """Return the rows `order` (R',) of a state of `step`."""
         return each(state, lambda x: x.index_select(0, order))
 
     @abstractmethod

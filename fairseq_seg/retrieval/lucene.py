@@ -183,7 +183,7 @@ def write_identity(folder: Path, identity: dict) -> None:
 
 
 def index_identity(folder: Path) -> dict | None:
-    """Read what an index was made from; None if there is no finished index of the current format."""
+    """Read what an index was made from; return None without a finished index of the current format."""
     try:
         description = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

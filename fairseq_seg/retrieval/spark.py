@@ -202,7 +202,7 @@ class Cluster:
 
 
 def on_executor(work: bytes) -> bytes:
-    """Run a task; answer with its result, or with the sentence that says what this machine lacks.
+    """Run a task and return its result, or one sentence about what this machine is missing.
 
     Work and answer are pickled here, not by Spark, because even reading them may need a package that is missing.
     """

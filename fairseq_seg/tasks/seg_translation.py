@@ -115,7 +115,8 @@ class SegTranslationTask(TranslationTask):
 
     def __init__(self, cfg: SegTranslationConfig, src_dict, tgt_dict):
         super().__init__(cfg, src_dict, tgt_dict)
-        self.typed: SegDataset | None = None  # the last buffer of typed sentences
+        # The last buffer of typed sentences, and the place in it of each sentence by its symbols.
+        self.typed: tuple[SegDataset, dict[SentenceKey, int]] | None = None
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
@@ -297,7 +298,8 @@ class SegTranslationTask(TranslationTask):
         """Return typed sentences, a buffer at a time, with pairs retrieved now."""
         dataset = self.sentence_dataset(src_tokens, self.live if self.cfg.memory_k > 0 else None, constraints)
         # fairseq-interactive passes on only the symbols of a sentence: inference_step finds the rest here
-        self.typed = dataset
+        rows = {tuple(tokens.tolist()): index for index, tokens in enumerate(src_tokens)}
+        self.typed = dataset, rows
         return dataset
 
     def sentence_dataset(
@@ -328,10 +330,9 @@ class SegTranslationTask(TranslationTask):
 
     def with_typed_pairs(self, sample: dict) -> dict:
         """Add the pairs that were retrieved for typed sentences to their sample."""
-        typed = self.typed
-        if typed is None or typed.retrieved is None:
+        if self.typed is None or self.typed[0].retrieved is None:
             return sample
-        rows = {tuple(typed.src[index].tolist()): index for index in range(len(typed))}
+        typed, rows = self.typed
         indices = [rows[symbols] for symbols in source_symbols(sample)]
         exact = [typed.retrieved.exact_target(index) for index in indices]
         pairs = typed.retrieved.collate([typed.retrieved.row(index) for index in indices])

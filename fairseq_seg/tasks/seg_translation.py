@@ -115,8 +115,8 @@ class SegTranslationTask(TranslationTask):
 
     def __init__(self, cfg: SegTranslationConfig, src_dict, tgt_dict):
         super().__init__(cfg, src_dict, tgt_dict)
-        # The last buffer of typed sentences, and the place in it of each sentence by its symbols.
-        self.typed: tuple[SegDataset, dict[SentenceKey, int]] | None = None
+        # The pairs of the last buffer of typed sentences, and the place of each sentence in it by its symbols.
+        self.typed: tuple[ExamplePairs, dict[SentenceKey, int]] | None = None
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
@@ -298,8 +298,9 @@ class SegTranslationTask(TranslationTask):
         """Return typed sentences, a buffer at a time, with pairs retrieved now."""
         dataset = self.sentence_dataset(src_tokens, self.live if self.cfg.memory_k > 0 else None, constraints)
         # fairseq-interactive passes on only the symbols of a sentence: inference_step finds the rest here
-        rows = {tuple(tokens.tolist()): index for index, tokens in enumerate(src_tokens)}
-        self.typed = dataset, rows
+        if dataset.retrieved is not None:
+            places = {tuple(tokens.tolist()): index for index, tokens in enumerate(src_tokens)}
+            self.typed = dataset.retrieved, places
         return dataset
 
     def sentence_dataset(
@@ -330,12 +331,12 @@ class SegTranslationTask(TranslationTask):
 
     def with_typed_pairs(self, sample: dict) -> dict:
         """Add the pairs that were retrieved for typed sentences to their sample."""
-        if self.typed is None or self.typed[0].retrieved is None:
+        if self.typed is None:
             return sample
-        typed, rows = self.typed
-        indices = [rows[symbols] for symbols in source_symbols(sample)]
-        exact = [typed.retrieved.exact_target(index) for index in indices]
-        pairs = typed.retrieved.collate([typed.retrieved.row(index) for index in indices])
+        retrieved, places = self.typed
+        indices = [places[symbols] for symbols in source_symbols(sample)]
+        exact = [retrieved.exact_target(index) for index in indices]
+        pairs = retrieved.collate([retrieved.row(index) for index in indices])
         if pairs is not None:
             device = sample["net_input"]["src_tokens"].device
             pairs = utils.apply_to_sample(lambda tensor: tensor.to(device), pairs)

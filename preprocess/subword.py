@@ -2,7 +2,8 @@
 
 The model numbers its symbols exactly as fairseq does (<s>, <pad>, </s>, <unk>, then the pieces), so you can pass
 ``PREFIX.dict.txt`` to ``fairseq-preprocess --srcdict/--tgtdict`` and ``PREFIX.model`` to ``--bpe sentencepiece
---sentencepiece-model``.
+--sentencepiece-model``. Text is not normalized: decoding gives it back to the letter, except that any run of white
+space, no-break spaces included, becomes one space.
 """
 
 from __future__ import annotations

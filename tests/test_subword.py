@@ -35,11 +35,26 @@ def test_encode_then_decode_gives_the_text_back(text: Path, prefix: Path, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["decoded", "encoded"]
 
 
+def test_text_is_not_normalized(tmp_path: Path):
+    # All of these change under NFKC, sentencepiece's default: superscripts, ellipses, ligatures, full-width letters.
+    lines = "5 m² … ﬁn Ａ ½ ℃ e\u0301 é ™\n".encode() * 3
+    (tmp_path / "text").write_bytes(lines)
+    main(f"train --input {tmp_path}/text --model {tmp_path}/m --vocab-size 22".split())
+    main(f"encode --model {tmp_path}/m.model --input {tmp_path}/text --output {tmp_path}/encoded".split())
+    main(f"decode --input {tmp_path}/encoded --output {tmp_path}/decoded".split())
+    assert (tmp_path / "decoded").read_bytes() == lines
+    known = {line.split()[0] for line in (tmp_path / "m.dict.txt").read_text().splitlines()}
+    assert set((tmp_path / "encoded").read_text().split()) <= known
+
+
 def test_symbols_and_numbers_are_fairseqs(text: Path, prefix: Path):
     import sentencepiece
     from fairseq.data import Dictionary
     from fairseq.data.data_utils import post_process
     from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
+
+    from fairseq_seg.corpus.subwords import SubwordModel
+    from fairseq_seg.tasks.seg_translation import with_plain_spaces
 
     processor = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
     dictionary = Dictionary.load(f"{prefix}.dict.txt")
@@ -47,6 +62,12 @@ def test_symbols_and_numbers_are_fairseqs(text: Path, prefix: Path):
     assert dictionary.symbols == [processor.id_to_piece(index) for index in range(150)]
 
     bpe = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=f"{prefix}.model"))
+    with_plain_spaces(bpe)
+    assert (
+        bpe.encode("the\u00a0 name")
+        == bpe.encode("the name")
+        == " ".join(SubwordModel(Path(f"{prefix}.model")).cut("the\u202fname"))
+    )
     for line in (text / "test.en").read_text().splitlines():
         symbols = bpe.encode(line)
         ids = dictionary.encode_line(symbols, add_if_not_exist=False)

@@ -37,6 +37,7 @@ def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
             model_type="bpe",
             vocab_size=vocab_size,
             character_coverage=1.0,
+            normalization_rule_name="identity",  # its default, NFKC, would turn m² into m2 and … into three dots
             max_sentence_length=1 << 20,  # the default drops lines over 4,192 bytes, and with them perhaps a letter
             bos_id=SPECIAL.index("<s>"),
             pad_id=PAD,

@@ -22,7 +22,7 @@ from fairseq_seg.modules.guided import GuidedTranslator, Output, Pairs, Prepared
 from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader, Slots
 from fairseq_seg.modules.translator import Translator, each
-from fairseq_seg.tasks import seg_translation  # noqa: F401, registers the task: `from_pretrained` asks for it
+from fairseq_seg.tasks.seg_translation import with_plain_spaces  # also registers the task, for `from_pretrained`
 
 logger = logging.getLogger(__name__)
 STATE = "guided"  # the name of the beam's state among fairseq's incremental states
@@ -250,7 +250,7 @@ class GuidedModel(FairseqEncoderDecoderModel):
         hub = super().from_pretrained(
             str(model_name_or_path), checkpoint_file or "model.pt", data_name_or_path, **kwargs
         )
-        hub.bpe = hub.bpe or hub.task.build_bpe(None)
+        hub.bpe = with_plain_spaces(hub.bpe) or hub.task.build_bpe(None)
         return hub
 
     @hook

@@ -27,6 +27,7 @@ from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.corpus.subwords import one_blank
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
@@ -162,9 +163,10 @@ class SegTranslationTask(TranslationTask):
             model = str(folder.subword_paths[0])
         if model:
             check_subwords(self.cfg.memory, model)
-        return (
+        bpe = (
             SentencepieceBPE(SentencepieceConfig(sentencepiece_model=model)) if from_folder else super().build_bpe(args)
         )
+        return with_plain_spaces(bpe)
 
     @hook
     def build_model(self, cfg, from_checkpoint=False):
@@ -405,6 +407,14 @@ class SegTranslationTask(TranslationTask):
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
         return hypotheses
+
+
+def with_plain_spaces(bpe):
+    """Return fairseq's subword encoder (or None), made to treat white space as `seg-subword encode` does."""
+    if bpe is not None:
+        encode = bpe.encode
+        bpe.encode = lambda text: encode(one_blank(text))
+    return bpe
 
 
 def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None) -> str:

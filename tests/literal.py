@@ -7,9 +7,10 @@ fast model against the equations themselves. Vectors are torch tensors, and so a
 from dataclasses import dataclass
 
 import torch
+from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
-EOS = 2
+EOS, UNKNOWN = 2, 3
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Slot:
     key: Tensor
     value: Tensor
     symbol: int
+    overlap: Tensor  # m, the share of its attention that lies on symbols of X' that the sentence shares
 
 
 @dataclass
@@ -39,6 +41,12 @@ class Prediction:
     generated: Tensor  # p_gen, (V,)
     weights: list[Tensor]  # q_t,tau of each slot
     gate: Tensor  # zeta_t, 0 where there is no memory
+
+
+def aligned(sentence: list[int], source: list[int]) -> list[str]:
+    """How each symbol of a retrieved source comes about from the sentence: "equal", "replace" or "insert"."""
+    tags = {i: tag for tag, _, _, start, end in Levenshtein.opcodes(sentence, source) for i in range(start, end)}
+    return ["unknown" if symbol == UNKNOWN else tags[i] for i, symbol in enumerate(source)]
 
 
 class LiteralModel:
@@ -109,7 +117,7 @@ class LiteralModel:
             steps.append(Step(state, context, embedding, attention))
         return steps
 
-    def remember(self, pairs: list[tuple[list[int], list[int]]]) -> list[Slot]:
+    def remember(self, sentence: list[int], pairs: list[tuple[list[int], list[int]]]) -> list[Slot]:
         """Alg. 2, lines 7 to 14: a slot for every target symbol of every retrieved pair."""
         slots = []
         for source, target in pairs:
@@ -117,23 +125,33 @@ class LiteralModel:
                 keys = self.run_bidirectional(
                     "decoder.memory.keys.gru", [self["decoder.embed.weight"][y] for y in target]
                 )
-                values = keys
+                values, overlaps = keys, [torch.zeros(()) for _ in keys]
             else:
                 steps = self.translate(source, target)
                 keys, values = [step.context for step in steps], [step.state for step in steps]
-            slots += [Slot(*slot) for slot in zip(keys, values, target, strict=True)]
+                shared = [tag == "equal" for tag in aligned(sentence, source)]
+                overlaps = [sum(a for a, same in zip(step.attention, shared, strict=True) if same) for step in steps]
+            slots += [Slot(*slot) for slot in zip(keys, values, target, overlaps, strict=True)]
         if self.detach:
-            slots = [Slot(slot.key.detach(), slot.value.detach(), slot.symbol) for slot in slots]
+            for slot in slots:
+                slot.key, slot.value = slot.key.detach(), slot.value.detach()
+                slot.overlap = torch.as_tensor(slot.overlap).detach()
         return slots
 
     @property
     def has_target_keys(self) -> bool:
         return any(name.startswith("decoder.memory.keys.gru.") for name in self.parameters)
 
-    def gate(self, context: Tensor, state: Tensor, value: Tensor) -> Tensor:
-        """zeta_t = sigmoid(f_gate(c_t, z_t, z~_t))."""
+    @property
+    def has_overlap(self) -> bool:
+        return "decoder.memory.overlap.weight" in self.parameters
+
+    def gate(self, context: Tensor, state: Tensor, value: Tensor, overlap: Tensor) -> Tensor:
+        """zeta_t = sigmoid(f_gate(c_t, z_t, z~_t)), where z~_t may have the overlap as one more component."""
         inputs = {"context": context, "state": state, "value": value}
         hidden = sum(self.linear(f"decoder.memory.gate.from_{name}", x) for name, x in inputs.items())
+        if self.has_overlap:
+            hidden = hidden + self.linear("decoder.memory.overlap.gate", overlap.view(1))
         if "decoder.memory.gate.score.weight" in self.parameters:
             hidden = self.linear("decoder.memory.gate.score", torch.tanh(hidden))
         return torch.sigmoid(hidden).squeeze()
@@ -149,7 +167,7 @@ class LiteralModel:
         self, source: list[int], target: list[int], pairs: list[tuple[list[int], list[int]]]
     ) -> list[Prediction]:
         """Alg. 2, lines 15 to 26: the distribution at every step, given the target so far and the retrieved pairs."""
-        slots = self.remember(pairs)
+        slots = self.remember(source, pairs)
         metric, penalty = self["decoder.memory.keys.metric"], self["decoder.memory.coverage_penalty"]
         coverage = [torch.zeros((), dtype=torch.float64) for _ in slots]
         predictions = []
@@ -167,11 +185,14 @@ class LiteralModel:
                     metric_n = self["decoder.memory.keys.state_metric"]
                     matched = metric_n * slot.value if metric_n.dim() == 1 else metric_n @ slot.value
                     score = score + step.state @ matched
+                if self.has_overlap:
+                    score = score + self["decoder.memory.overlap.weight"].squeeze() * slot.overlap
                 scores.append(score - penalty.squeeze() * covered)  # Eq. 7
             total = sum(torch.exp(score - max(scores)) for score in scores)
             weights = [torch.exp(score - max(scores)) / total for score in scores]  # Eq. 4
             value = sum(weight * slot.value for weight, slot in zip(weights, slots, strict=True))
-            zeta = self.gate(step.context, step.state, value)
+            overlap = sum(weight * slot.overlap for weight, slot in zip(weights, slots, strict=True))
+            zeta = self.gate(step.context, step.state, value, overlap)
             coverage = [covered + weight * zeta for covered, weight in zip(coverage, weights, strict=True)]
             state = step.state if self.fusion == "shallow" else zeta * value + (1 - zeta) * step.state  # Eq. 5
             generated = self.generate(state, step)

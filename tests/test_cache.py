@@ -65,7 +65,7 @@ def test_an_address_is_the_pair_and_nothing_else():
 @pytest.mark.parametrize("number_type", TYPES)
 def test_rows_are_what_was_encoded(number_type: str, sizes: tuple):
     torch.manual_seed(1)
-    entries = Entries(*(10 * torch.randn(4, size) if size else None for size in sizes))
+    entries = Entries(*(10 * torch.randn(4, size) if size else None for size in sizes), None)
     entries.keys[0] = 0
     rows = RowFormat(number_type, sizes).encode(entries)
     assert rows.shape == (4, RowFormat(number_type, sizes).row_bytes) and rows.dtype == torch.uint8
@@ -84,7 +84,7 @@ def test_rows_are_what_was_encoded(number_type: str, sizes: tuple):
 
 def test_numbers_too_large_for_fp16_stay_finite():
     row_format = RowFormat("fp16", (2, 1, 0))
-    read = row_format.decode(row_format.encode(Entries(torch.tensor([[1e9, -1e9]]), torch.tensor([[1.0]]), None)))
+    read = row_format.decode(row_format.encode(Entries(torch.tensor([[1e9, -1e9]]), torch.tensor([[1.0]]), None, None)))
     assert read.keys.tolist() == [[65504, -65504]]
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fairseq_seg.modules.guided import GuidedTranslator
 from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader
+from fairseq_seg.modules.overlap import Overlap
 from fairseq_seg.modules.translator import Pass, Translator
 
 PAD, SYMBOLS, SIZE = 1, 12, 6
@@ -61,8 +62,9 @@ class BagTranslator(Translator):
 
 def make_guided(kind: str, full: bool, fusion: str) -> GuidedTranslator:
     torch.manual_seed(1)
-    translator = BagTranslator()
-    memory = SlotReader(KINDS[kind](translator, full), Gate(SIZE, SIZE, 3, 0.0), coverage_penalty=2.0)
+    translator, with_overlap = BagTranslator(), kind.endswith("overlap")
+    keys = KINDS[kind.removesuffix("-overlap")](translator, full)
+    memory = SlotReader(keys, Gate(SIZE, SIZE, 3, 0.0), 2.0, Overlap(3) if with_overlap else None)
     guided = GuidedTranslator(translator, memory, fusion, PAD).eval()
     for parameter in guided.parameters():
         nn.init.uniform_(parameter, -0.9, 0.9)
@@ -79,19 +81,23 @@ PAIRS = {
     "tokens": torch.tensor([[5, 6, 2], [9, 2, PAD]]),
     "lengths": torch.tensor([3, 2]),
     "slots": torch.tensor([[0, 1, 2, 3, 4], [-1, -1, -1, -1, -1]]),
+    "ranks": torch.tensor([[0, 0, 0, 1, 1], [-1, -1, -1, -1, -1]]),
+    "shared": torch.tensor([[[1, 1, 0, 1, 0], [0, 1, 0, 0, 1]], [[0] * 5] * 2], dtype=torch.bool),
 }
 
 
 @pytest.mark.parametrize("given", ["pairs", "slots", "nothing"])
 @pytest.mark.parametrize(
-    "kind, full, fusion", [*product(KINDS, (False, True), ("shallow", "deep", "both"))], ids=lambda x: str(x)
+    "kind, full, fusion",
+    [*product([*KINDS, "context-state-overlap"], (False, True), ("shallow", "deep", "both"))],
+    ids=lambda x: str(x),
 )
 @torch.no_grad()
 def test_beam_steps_equal_teacher_forcing(kind: str, full: bool, fusion: str, given: str):
     """Rows change places after each step, and take their state along."""
     guided, beam = make_guided(kind, full, fusion), 3
     entries = guided.entries(PAIRS, guided.run_pairs(PAIRS))
-    assert tuple(0 if part is None else part.size(-1) for part in entries) == guided.entry_sizes
+    assert tuple(0 if part is None else part.size(-1) for part in entries[:3]) == guided.entry_sizes
     flat = type(entries)(*(None if x is None else x.flatten(0, 1)[PAIRS["slots"].clamp(min=0)] for x in entries))
     memory = {"pairs": {"pairs": PAIRS}, "slots": {"slots": guided.write(flat, PAIRS)}, "nothing": {}}[given]
     prepared, state = guided.prepare(SOURCES, LENGTHS, **memory), None

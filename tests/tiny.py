@@ -114,7 +114,13 @@ OPTIONS = [
     {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
     for fusion, (keys, match), hidden in product(("shallow", "deep", "both"), KEYS, (3, 0))
 ]
+# The overlap, with the keys that have an attention over X'.
+OPTIONS += [options | {"memory_overlap": True} for options in OPTIONS if options["memory_match"] == "full"][::2]
+OPTIONS = [options for options in OPTIONS if options["memory_keys"] != "target" or "memory_overlap" not in options]
 SENTENCES, PAIRS = random_pairs(1, 4), random_pairs(2, 5)
+# The sentences share some of the symbols of their pairs' sources, but not all.
+PAIRS[0] = ([*SENTENCES[0][0][:-1], 5, EOS], PAIRS[0][1])
+PAIRS[3] = ([6, *SENTENCES[3][0][1:]], PAIRS[3][1])
 # No pair, one, several; the best pair of the last two sentences is the same.
 ROWS = [[0, 1, 2], [], [3], [3, 0]]
 

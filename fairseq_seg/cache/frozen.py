@@ -30,6 +30,7 @@ NOT_IN_ENTRIES = (
     "decoder.readout.",
     "decoder.output.",
     "decoder.memory.coverage_penalty",
+    "decoder.memory.overlap.",
     "decoder.memory.gate.from_context.",
     "decoder.memory.gate.from_state.",
     "decoder.memory.gate.score.",
@@ -38,7 +39,8 @@ NOT_IN_ENTRIES = (
 
 def model_fingerprint(model: GuidedModel) -> str:
     """Identify everything in a model that entries depend on: parameters, their type, and the sizes of an entry."""
-    digest = blake2b(str(model.guided.entry_sizes).encode(), digest_size=16)
+    kept = model.guided.entry_sizes, model.guided.memory.overlap is not None
+    digest = blake2b(str(kept).encode(), digest_size=16)
     for name, parameter in sorted(model.state_dict().items()):
         if not name.startswith(NOT_IN_ENTRIES):
             digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}".encode())
@@ -96,18 +98,25 @@ class EntryCache:
         found = self.fill(pairs)
         slots = pairs["slots"]
         rows = np.zeros((*slots.shape, self.format.row_bytes), np.uint8)
+        weights = None
+        if self._model.guided.memory.overlap is not None:
+            weights = np.zeros((*slots.shape, pairs["shared"].size(-1)), np.float32)
         for sentence, places in enumerate(pairs["places"]):
             end = 0
             for place in places:
-                start, end = end, end + len(found[place])
-                rows[sentence, start:end] = found[place]
-        keys, gate_values, values = self.format.decode(torch.from_numpy(rows).to(slots.device))
+                count, length = shape = pairs["shapes"][place]
+                start, end = end, end + count
+                rows[sentence, start:end] = found[place][:count]
+                if weights is not None:
+                    weights[sentence, start:end, :length] = self.format.unpack_attention(found[place][count:], shape)
+        keys, gate_values, values, _ = self.format.decode(torch.from_numpy(rows).to(slots.device))
         # Every step reads these two, so they should be contiguous.
         values = None if values is None else values.to(self._dtype).contiguous()
-        return self._model.guided.write(Entries(keys, gate_values.contiguous(), values), pairs)
+        attention = None if weights is None else torch.from_numpy(weights).to(slots.device)
+        return self._model.guided.write(Entries(keys, gate_values.contiguous(), values, attention), pairs)
 
     def fill(self, pairs: dict) -> list[np.ndarray]:
-        """Return the rows of each of P pairs, (T', row_bytes); compute and append those missing from the cache."""
+        """Return the rows of each of P pairs, (N, row_bytes); compute and append those missing from the cache."""
         found = self.pairs.find(pairs["addresses"])
         missing = [place for place, rows in enumerate(found) if rows is None]
         if missing:
@@ -129,5 +138,14 @@ class EntryCache:
         entries = self._model.guided.entries(pairs, self._model.guided.run_pairs(pairs))
         # As in `ExamplePairs.collate`, an unknown symbol is not a slot.
         real = (pairs["tokens"] != self._model.guided.pad) & (pairs["tokens"] != UNKNOWN)
-        rows = self.format.encode(Entries(*(None if part is None else part[real] for part in entries)))
-        return np.split(rows.cpu().numpy(), np.cumsum(real.sum(1).tolist())[:-1])
+        entries = Entries(*(None if part is None else part[real] for part in entries))
+        ends = np.cumsum(real.sum(1).tolist())[:-1]
+        rows = np.split(self.format.encode(entries).cpu().numpy(), ends)
+        if entries.attention is None:
+            return rows
+        weights = np.split(entries.attention.float().cpu().numpy(), ends)
+        lengths = pairs["src_lengths"].tolist()
+        return [
+            np.concatenate([of_pair, self.format.pack_attention(attention[:, :length])])
+            for of_pair, attention, length in zip(rows, weights, lengths, strict=True)
+        ]

@@ -3,16 +3,20 @@
 A number takes 4 bytes as fp32, which is exact, 2 as fp16, and 1 as int8. With int8, each part of a row has a scale
 (fp32), which maps its largest number to 127. The slot's symbol is not stored, because the caller knows the symbols of
 the pair: they are its address.
+
+For the overlap, the rows of a pair's T' slots are followed by its attention, (T', S'), in as many rows as it takes.
 """
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fairseq_seg.modules.memory import Entries
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "int8": torch.int8}
+WEIGHTS = {"fp32": np.float32, "fp16": np.float16, "int8": np.uint8}  # of attention, as uint8 in units of 1/255
 ALIGNMENT = 4  # bytes; no number type needs more
 
 
@@ -33,7 +37,7 @@ class RowFormat:
     """
 
     def __init__(self, number_type: str, sizes: tuple[int, int, int]):
-        self.dtype, self.sizes = TYPES[number_type], sizes
+        self.dtype, self.sizes, self.weights = TYPES[number_type], sizes, np.dtype(WEIGHTS[number_type])
         self._parts: list[Part | None] = []
         end = 0
         for size in sizes:
@@ -49,7 +53,7 @@ class RowFormat:
     def encode(self, entries: Entries) -> Tensor:
         """Entries of N slots, (N, ...) each -> (N, row_bytes) uint8."""
         rows = torch.zeros(len(entries.keys), self.row_bytes, dtype=torch.uint8, device=entries.keys.device)
-        for part, x in zip(self._parts, entries, strict=True):
+        for part, x in zip(self._parts, entries[:3], strict=True):
             if part is None:
                 continue
             x = x.float()
@@ -75,4 +79,16 @@ class RowFormat:
                 x *= rows[..., part.start : part.numbers].view(torch.float32)
             return x
 
-        return Entries(*map(read, self._parts))
+        keys, gate_values, values = map(read, self._parts)
+        return Entries(keys, gate_values, values, None)
+
+    def pack_attention(self, attention: np.ndarray) -> np.ndarray:
+        """Return the attention of a pair (T', S'), fp32, as rows (N, row_bytes) uint8."""
+        scaled = np.rint(attention * 255) if self.weights == np.uint8 else attention
+        packed = np.frombuffer(scaled.astype(self.weights).tobytes(), np.uint8)
+        return np.pad(packed, (0, -len(packed) % self.row_bytes)).reshape(-1, self.row_bytes)
+
+    def unpack_attention(self, rows: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        """Return the attention of a pair (T', S') from its rows."""
+        weights = rows.reshape(-1)[: shape[0] * shape[1] * self.weights.itemsize].view(self.weights).reshape(shape)
+        return weights / np.float32(255) if self.weights == np.uint8 else weights

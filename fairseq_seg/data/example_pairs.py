@@ -9,6 +9,7 @@ from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_seg.cache.address import pair_address
+from fairseq_seg.corpus.alignment import shared_positions
 from fairseq_seg.corpus.dictionary import EOS, PAD, UNKNOWN
 from fairseq_seg.corpus.pairs import PairTable, RankedPairs
 
@@ -84,15 +85,21 @@ class ExamplePairs:
             lost |= over
             self.counts[indices[over]] -= 1
 
-    def collate(self, rows: Sequence[Sequence[int] | np.ndarray]) -> PairBatch | None:
+    def collate(
+        self, rows: Sequence[Sequence[int] | np.ndarray], sentences: Sequence[Sequence[int]] | None = None
+    ) -> PairBatch | None:
         """Lay out the pairs of a batch, each distinct pair once; return None if there are none.
+
+        Args:
+            rows: the pairs of each sentence. sentences: the symbols of each sentence, with eos.
 
         Returns:
             The distinct pairs, lowest rank first: src_tokens (P, S'), src_lengths (P,), prev_output_tokens (P, T'),
             tokens (P, T'), lengths (P,). The slots of each sentence in rank order: slots (B, S), pair * T' + step,
             without unknown symbols, padded with -1; ranks (B, S), the rank of each slot's pair. sizes, a list: for each
             k from 1, the number of pairs in the first k ranks, and the largest number of slots that a sentence has of
-            them. For a cache: addresses, one per distinct pair, and places, the distinct pairs of each sentence.
+            them. With `sentences`: shared (B, R, S'), see `overlap`. For a cache: addresses and shapes (slots, S'), one
+            per distinct pair, and places, the distinct pairs of each sentence.
         """
         place: dict[int, int] = {}
         pairs_of_ranks = []
@@ -115,10 +122,18 @@ class ExamplePairs:
         slots = [np.concatenate([none, *(pair * width + known[pair] for pair in row)]) for row in places]
         ranks = [np.repeat(np.arange(len(row)), [len(known[pair]) for pair in row]) for row in places]
         slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
-        for_cache = {}
+        more: PairBatch = {}
+        if sentences is not None:
+            shared = torch.zeros(len(rows), len(pairs_of_ranks), max(map(len, sources)), dtype=torch.bool)
+            as_lists = [source.tolist() for source in sources]
+            for row, sentence, numbers in zip(shared, sentences, places, strict=True):
+                for at_rank, pair in zip(row, numbers, strict=False):
+                    at_rank[: len(sources[pair])] = torch.from_numpy(shared_positions(sentence, as_lists[pair]))
+            more["shared"] = shared
         if self.cached:
             addresses = [pair_address(*(side.numpy() for side in pair)) for pair in zip(sources, targets, strict=True)]
-            for_cache = {"addresses": addresses, "places": places}
+            shapes = [(len(known[pair]), len(source)) for pair, source in enumerate(sources)]
+            more |= {"addresses": addresses, "places": places, "shapes": shapes}
         return {
             "src_tokens": data_utils.collate_tokens(sources, PAD),
             "src_lengths": torch.tensor([len(source) for source in sources]),
@@ -128,7 +143,7 @@ class ExamplePairs:
             "slots": data_utils.collate_tokens([torch.from_numpy(row) for row in slots], -1),
             "ranks": data_utils.collate_tokens([torch.from_numpy(row) for row in ranks], -1),
             "sizes": list(zip(pairs_of_ranks, slots_of_ranks, strict=True)),
-            **for_cache,
+            **more,
         }
 
 
@@ -149,4 +164,5 @@ def limit(batch: PairBatch, k: int) -> PairBatch | None:
         "slots": batch["slots"][:, :slots].masked_fill(ranks >= k, -1),
         "ranks": ranks,
         "sizes": batch["sizes"][:k],
+        **({"shared": batch["shared"][:, :k]} if "shared" in batch else {}),
     }

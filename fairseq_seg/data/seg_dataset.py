@@ -47,8 +47,9 @@ class SegDataset(LanguagePairDataset):
         batch = super().collater(samples, pad_to_length)
         if batch and self.retrieved is not None:
             order = batch["id"].tolist()  # fairseq sorted the batch by length
-            rows = {sample["id"]: sample["pairs"] for sample in samples}
-            pairs = self.retrieved.collate([rows[index] for index in order])
+            of_id = {sample["id"]: sample for sample in samples}
+            rows, sentences = ([of_id[index][part] for index in order] for part in ("pairs", "source"))
+            pairs = self.retrieved.collate(rows, [sentence.tolist() for sentence in sentences])
             if pairs is not None:
                 batch["net_input"]["pairs"] = pairs
             exact = [self.retrieved.exact_target(index) for index in order]

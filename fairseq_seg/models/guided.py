@@ -21,6 +21,7 @@ from fairseq_seg.modules.fusion import log_probs as mixed_log_probs
 from fairseq_seg.modules.guided import GuidedTranslator, Output, Pairs, Prepared
 from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader, Slots
+from fairseq_seg.modules.overlap import Overlap
 from fairseq_seg.modules.translator import Translator, each
 from fairseq_seg.tasks.seg_translation import with_plain_spaces  # also registers the task, for `from_pretrained`
 
@@ -50,6 +51,13 @@ class MemoryConfig(FairseqDataclass):
             "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target"
         },
     )
+    memory_overlap: bool = field(
+        default=False,
+        metadata={
+            "help": "tell the match and the gate which words of a retrieved source the sentence shares, so that words "
+            "that changed are not copied (beyond the paper)"
+        },
+    )
     gate_hidden: int = field(default=512, metadata={"help": "hidden size of the copy gate; 0: a linear gate"})
     gate_bias: float = field(
         default=0.0,
@@ -77,10 +85,13 @@ def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslat
         raise SegError(
             "--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory: change them."
         )
+    if cfg.memory_keys == "target" and cfg.memory_overlap:
+        raise SegError("--memory-overlap needs keys that look at the retrieved source, not --memory-keys target.")
     full = cfg.memory_match == "full" or cfg.memory_keys == "target"
     keys = KINDS[str(cfg.memory_keys)](translator, full)
     gate = Gate(translator.context_size, translator.state_size, cfg.gate_hidden, cfg.gate_bias)
-    memory = SlotReader(keys, gate, cfg.coverage_penalty)
+    overlap = Overlap(gate.from_value.out_features) if cfg.memory_overlap else None
+    memory = SlotReader(keys, gate, cfg.coverage_penalty, overlap)
     return GuidedTranslator(translator, memory, str(cfg.fusion), pad, cfg.detach_memory)
 
 

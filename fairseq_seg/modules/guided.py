@@ -2,7 +2,8 @@
 
 Pairs come as a dictionary. Of the P distinct pairs of a batch, right-padded, eos at the end: src_tokens (P, S') and
 src_lengths (P,); tokens (P, T') and lengths (P,) of the targets; prev_output_tokens (P, T'), the targets shifted by
-one step. Of the B sentences: slots (B, S), where in the targets each of their slots is, see `lay_out`.
+one step. Of the B sentences: slots (B, S), where in the targets each of their slots is, see `lay_out`; ranks (B, S),
+the rank of each slot's pair; for the overlap, shared (B, R, S'), see `overlap`.
 
 The memory feeds back into no recurrence: z_t depends on z_{t-1}, y_{t-1} and c_t alone, in both fusions. So in training
 one translator pass runs over sentences and pairs together, and gradients flow through keys and values (Alg. 2).
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_seg.modules.fusion import deep_fusion
-from fairseq_seg.modules.memory import Entries, SlotRead, SlotReader, Slots, lay_out, write_slots
+from fairseq_seg.modules.memory import Entries, SlotRead, SlotReader, Slots, lay_out
 from fairseq_seg.modules.translator import Pass, Translator, each
 
 Pairs = dict[str, Tensor]
@@ -115,7 +116,9 @@ class GuidedTranslator(nn.Module):
         """Return what is kept of P pairs, (P, T', ...), from the pass over them."""
         passed = each(passed, Tensor.detach) if self.detach else passed
         keys, values = self.memory.keys(passed, pairs, self.translator.embed)
-        return Entries(keys, self.memory.gate.from_value(values), None if self.fusion == "shallow" else values)
+        values_kept = None if self.fusion == "shallow" else values
+        attention = None if self.memory.overlap is None else passed.attention
+        return Entries(keys, self.memory.gate.from_value(values), values_kept, attention)
 
     @property
     def entry_sizes(self) -> tuple[int, int, int]:
@@ -125,7 +128,7 @@ class GuidedTranslator(nn.Module):
 
     def write(self, entries: Entries, pairs: Pairs) -> Slots:
         """Return the slots of B sentences from entries that are laid out by sentence already, (B, S, ...)."""
-        return write_slots(entries, pairs["tokens"], pairs["slots"], self.pad)
+        return self.memory.write(entries, pairs, self.pad)
 
     def write_pairs(self, pairs: Pairs, passed: Pass | None) -> Slots:
         """Return the slots of B sentences from a pass over their P distinct pairs."""
@@ -179,6 +182,8 @@ class GuidedTranslator(nn.Module):
         if slots is None:
             return FromContext(logits, None, None)
         scores = self.memory.keys.by_context(contexts, slots.keys)
+        if scores is not None and slots.bias is not None:
+            scores = scores + slots.bias.unsqueeze(1)  # may stand in for each annotation: attention sums to one
         return FromContext(logits, self.memory.gate.from_context(contexts), scores)
 
     def queries(self, states: Tensor, linear: FromContext, slots: Slots) -> tuple[Tensor, Tensor]:

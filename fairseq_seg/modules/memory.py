@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_seg.modules.keys import Keys
+from fairseq_seg.modules.overlap import Overlap, slot_overlap
 
 
 class Entries(NamedTuple):
@@ -26,6 +27,7 @@ class Entries(NamedTuple):
     keys: Tensor  # M c' or another kind's keys, (P, T', K)
     gate_values: Tensor  # the gate's projection of z', (P, T', G)
     values: Tensor | None  # z', (P, T', H), for deep fusion alone
+    attention: Tensor | None  # alpha', (P, T', S'), for the overlap alone
 
 
 class Slots(NamedTuple):
@@ -37,6 +39,7 @@ class Slots(NamedTuple):
     symbols: Tensor  # y', (B, S), the padding symbol where there is no slot
     first: Tensor  # the first of the sentence's slots that hold this symbol, (B, S)
     mask: Tensor  # (B, S), True where there is no slot
+    bias: Tensor | None = None  # what the overlap adds to the content scores, fp32, (B, S)
 
 
 class SlotRead(NamedTuple):
@@ -64,19 +67,6 @@ def lay_out(x: Tensor, places: Tensor) -> Tensor:
     return flat.index_select(0, places.clamp(min=0).view(-1)).view(*places.shape, *x.shape[2:])
 
 
-def write_slots(entries: Entries, tokens: Tensor, places: Tensor, pad: int) -> Slots:
-    """Return the slots of B sentences from entries that are laid out by sentence already, (B, S, ...).
-
-    Args:
-        tokens: the targets y' of the P distinct pairs, (P, T').
-        places: where in them each slot is, (B, S), see `lay_out`.
-    """
-    mask = places < 0
-    symbols = lay_out(tokens, places).masked_fill(mask, pad)
-    keys, gate_values = entries.keys.float(), entries.gate_values.float()
-    return Slots(keys, gate_values, entries.values, symbols, first_slots(symbols), mask)
-
-
 class Gate(nn.Module):
     """f_gate(c, z, z~): one tanh hidden layer, or a linear gate where hidden is 0."""
 
@@ -102,17 +92,31 @@ class Gate(nn.Module):
 
 
 class SlotReader(nn.Module):
-    """The memory's parameters: the kind of keys, the gate and lambda; reads step by step or at all steps at once."""
+    """The memory's parameters: the kind of keys, the gate, lambda and the overlap; writes slots and reads them."""
 
     keys: Keys
     trained: Tensor
 
-    def __init__(self, keys: Keys, gate: Gate, coverage_penalty: float):
+    def __init__(self, keys: Keys, gate: Gate, coverage_penalty: float, overlap: Overlap | None = None):
         super().__init__()
-        self.keys, self.gate = keys, gate
+        self.keys, self.gate, self.overlap = keys, gate, overlap
         self.coverage_penalty = nn.Parameter(torch.full((1,), coverage_penalty))  # lambda
         # Whether these parameters ever learned: a plain translator's checkpoint carries them untouched.
         self.register_buffer("trained", torch.zeros(1, dtype=torch.uint8))
+
+    def write(self, entries: Entries, pairs: dict[str, Tensor], pad: int) -> Slots:
+        """Return the slots of B sentences from entries that are laid out by sentence already, (B, S, ...).
+
+        Args:
+            pairs: see `guided`. pad: the padding symbol.
+        """
+        mask = pairs["slots"] < 0
+        symbols = lay_out(pairs["tokens"], pairs["slots"]).masked_fill(mask, pad)
+        keys, gate_values, bias = entries.keys.float(), entries.gate_values.float(), None
+        if self.overlap is not None:
+            bias, of_gate = self.overlap(slot_overlap(entries.attention, pairs["shared"], pairs["ranks"]))
+            gate_values = gate_values + of_gate
+        return Slots(keys, gate_values, entries.values, symbols, first_slots(symbols), mask, bias)
 
     def step(self, scores: Tensor, gate_query: Tensor, coverage: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
         """Read at one step, for one row or a beam of rows per sentence.

@@ -336,9 +336,10 @@ class SegTranslationTask(TranslationTask):
         if self.typed is None:
             return sample
         retrieved, places = self.typed
-        indices = [places[symbols] for symbols in source_symbols(sample)]
+        sentences = source_symbols(sample)
+        indices = [places[symbols] for symbols in sentences]
         exact = [retrieved.exact_target(index) for index in indices]
-        pairs = retrieved.collate([retrieved.row(index) for index in indices])
+        pairs = retrieved.collate([retrieved.row(index) for index in indices], sentences)
         if pairs is not None:
             device = sample["net_input"]["src_tokens"].device
             pairs = utils.apply_to_sample(lambda tensor: tensor.to(device), pairs)

@@ -83,8 +83,8 @@ def _symbols(explanation: Explanation) -> str:
         slot = symbol.slot
         place = "" if slot is None else f"pair {slot.pair + 1}, symbol {slot.position + 1}, weight {slot.weight:.2f}"
         numbers = (symbol.gate, symbol.copied, symbol.p_copy, symbol.p_gen, symbol.probability)
-        cells = "".join(f"<td>{'' if number is None else f'{number:.3f}'}</td>" for number in numbers)
-        rows.append(f"<tr><th scope=row><bdi>{escape(symbol.text)}</bdi></th>{cells}<td>{place}</td></tr>")
+        cells = ("" if number is None else f"{number:.3f}" for number in numbers)
+        rows.append(("", [f"<bdi>{escape(symbol.text)}</bdi>", *cells, place]))
     heads = ("symbol", "gate", "copied", "p(copy)", "p(generate)", "probability", "most copied from")
     return (
         f"<details><summary>Figures of every symbol</summary>{page.table(heads, rows)}"

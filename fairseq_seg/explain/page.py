@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 LEVELS = 10
@@ -46,7 +46,6 @@ a.w sup { font-size: .62em; line-height: 0; padding-left: .08em }
 a.w:hover, a.w:focus-visible, a.w:target, a.w.on { outline: .14rem solid var(--mark) }
 details { margin-top: .75rem; font-size: .85rem }
 summary { cursor: pointer; color: var(--accent); width: fit-content }
-.scroll { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { padding: .12rem .8rem .12rem 0; text-align: right; white-space: nowrap; font-weight: 400 }
 thead th { color: var(--quiet); border-bottom: 1px solid var(--line) }
@@ -55,7 +54,11 @@ output { position: fixed; inset: auto 0 0; padding: .6rem 1rem; background: var(
   font-size: .9rem; text-align: center }
 output:empty { display: none }
 @media (max-width: 34rem) { body { padding: 1rem .6rem 5rem } .card { padding: .8rem .75rem }
-  dl { grid-template-columns: 1fr; gap: 0 } dt { line-height: 1.4; margin-top: .55rem } dd.rule { border: 0; padding: 0 } }
+  dl, .made { grid-template-columns: 1fr; gap: 0 } dt { line-height: 1.4; margin-top: .55rem }
+  dd.rule { border: 0; padding: 0 } thead { display: none } table, tbody { display: block }
+  tr { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: 0 .8rem; padding: .4rem 0 }
+  th:first-child { grid-column: 1 / -1 } tbody td { display: flex; justify-content: space-between; white-space: normal }
+  td:empty { display: none } td::before { content: attr(data-head); color: var(--quiet); margin-right: auto } }
 @media print { html { font-size: 10pt } body { max-width: none; padding: 0 } details:not([open]), output { display: none } }
 """ + "\n".join(f".g{level} {{ background: rgb(var(--shade) / {level / LEVELS:.0%}) }}" for level in range(LEVELS + 1))
 
@@ -92,11 +95,15 @@ def render(title: str, header: str, main: Iterable[str], style: str = "", script
 """
 
 
-def table(heads: Iterable[str], rows: Iterable[str]) -> str:
-    """Return a table that scrolls by itself if the window is too narrow; `rows` are HTML already."""
+def table(heads: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """Return a table; a row is a class and its cells, which are HTML already. A narrow window shows a block per row."""
+    lines = []
+    for kind, (first, *cells) in rows:
+        named = zip(heads[1:], cells, strict=True)
+        shown = "".join(f'<td data-head="{escape(head)}">{cell}</td>' for head, cell in named)
+        lines.append(f'<tr class="{kind}"><th scope=row>{first}</th>{shown}</tr>')
     head = "".join(f"<th scope=col>{escape(name)}</th>" for name in heads)
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f"<div class=scroll tabindex=0><table>{body}</table></div>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def items(kind: str, contents: Iterable[str]) -> str:

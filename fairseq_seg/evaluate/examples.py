@@ -29,7 +29,8 @@ class Example:
     score: float  # of the best pair, -1 for none
     gain: float
     gate: float | None  # the mean over the words
-    explanation: Explanation  # with the baseline and the reference; without words if the gates are not known
+    baseline: Baseline
+    explanation: Explanation  # without words if the gates are not known
 
     def as_dict(self, split: Split) -> dict:
         """Return plain values for JSON; the words' provenance is in seg-explain's own file."""
@@ -37,8 +38,8 @@ class Example:
             "source": split.sources[self.index],
             "reference": split.references[self.index],
             "translation": self.explanation.translation,
-            "baseline": self.explanation.baseline.system,
-            "baseline_translation": self.explanation.baseline.translation,
+            "baseline": self.baseline.system,
+            "baseline_translation": self.baseline.translation,
             "pair_source": split.pair_sources[self.index],
             "pair_target": split.pair_targets[self.index],
         }
@@ -71,8 +72,10 @@ def examples_of_outputs(split: Split, system: System, baseline: System) -> list[
     """Return examples of a system without gates, from its first run."""
     explanations = []
     pairs = zip(split.best.tolist(), split.pair_sources, split.pair_targets, strict=True)
-    for source, translation, (score, *texts) in zip(split.sources, system.runs[0].lines, pairs, strict=True):
-        retrieved = [RetrievedPair(-1, "best pair", score, *texts, [], [])] if score >= 0 else []
+    for source, translation, (score, pair_source, pair_target) in zip(
+        split.sources, system.runs[0].lines, pairs, strict=True
+    ):
+        retrieved = [RetrievedPair(-1, "best pair", score, pair_source, pair_target, [], [])] if score >= 0 else []
         explanations.append(Explanation(source, translation, "", retrieved, [], []))
     return _choose_examples(split, list(range(len(split))), system.name, explanations, baseline)
 
@@ -112,9 +115,10 @@ def _choose_examples(
     for place in choose_sentences(gains, split.best[rows] if gates is None else np.array(gates)):
         explanation, gate = explanations[place], None if gates is None else gates[place]
         # The explanation may have been made with another baseline, or with the binarized reference.
-        explanation.baseline, explanation.reference = Baseline(baseline.name, theirs[place]), references[place]
+        explanation.baseline = compared = Baseline(baseline.name, theirs[place])
+        explanation.reference = references[place]
         score, gain = float(split.best[rows[place]]), float(gains[place])
-        examples.append(Example(rows[place], system, score, gain, gate, explanation))
+        examples.append(Example(rows[place], system, score, gain, gate, compared, explanation))
     return examples
 
 

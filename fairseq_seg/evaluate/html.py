@@ -156,7 +156,7 @@ def _examples(examples: list[Example]) -> str:
         f"<button type=button data-key={key} data-order={order} aria-pressed={str(not place).lower()}>{text}</button>"
         for place, (key, order, text) in enumerate(keys)
     )
-    baseline = escape(first.explanation.baseline.system)
+    baseline = escape(first.baseline.system)
     marks = [f"<b>chrF</b> of A minus that of B, {baseline}, on this sentence"]
     marks += ["<b>mean gate</b> over the words of A", *explain_html.MARKS] if gates else []
     shown = "".join(map(_example, sorted(examples, key=lambda example: -example.gain)))

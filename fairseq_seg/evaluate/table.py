@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def show_gain(gain: float) -> str:
     return f"{gain:+.1f}".replace("-", "−")
 
 
-def show(number: float | None, digits: int = 1) -> str:
+def show(number: Any, digits: int = 1) -> str:
     """Format a number that may not be known."""
     return NOTHING if number is None else f"{number:.{digits}f}"
 

@@ -1,7 +1,7 @@
 """One self-contained HTML page: the style and frame that seg-explain's and seg-evaluate's pages share.
 
 A text cannot inject code: every text is escaped, and the page's Content-Security-Policy admits only its own style sheet
-and script, by their hashes, and images within the page. This is why shades are classes, g0 to g10, not style attributes.
+and script, by their hashes, and images within the page. This is why shades are classes (g0 to g10), not attributes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ output:empty { display: none }
   tr { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: 0 .8rem; padding: .4rem 0 }
   th:first-child { grid-column: 1 / -1 } tbody td { display: flex; justify-content: space-between; white-space: normal }
   td:empty { display: none } td::before { content: attr(data-head); color: var(--quiet); margin-right: auto } }
-@media print { html { font-size: 10pt } body { max-width: none; padding: 0 } details:not([open]), output { display: none } }
+@media print { html { font-size: 10pt } body { max-width: none; padding: 0 }
+  details:not([open]), output { display: none } }
 """ + "\n".join(f".g{level} {{ background: rgb(var(--shade) / {level / LEVELS:.0%}) }}" for level in range(LEVELS + 1))
 
 # Links lead from a word to its origin and back even without this script, which highlights both ends together.
@@ -72,7 +73,7 @@ function show(event) {
   lit = [];
   bar.textContent = word ? word.title : "";
   if (!word || !word.dataset.slot) return;
-  lit = [...word.closest("article").querySelectorAll("[data-slot]")].filter(end => end.dataset.slot === word.dataset.slot);
+  lit = word.closest("article").querySelectorAll(`[data-slot="${word.dataset.slot}"]`);
   for (const element of lit) element.classList.add("on");
 }
 for (const kind of ["pointerover", "focusin", "click"]) document.addEventListener(kind, show);

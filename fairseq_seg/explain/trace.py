@@ -86,10 +86,10 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
     traced = []
     for copies, columns in zip(can_copy, zip(*(tensor.tolist() for tensor in tensors), strict=True), strict=True):
         tokens = []
-        for symbol, *figures, in_memory, generated, weight, pair, position in zip(*columns, strict=True):
+        for symbol, zeta, mass, part, both, in_memory, generated, q, rank, place in zip(*columns, strict=True):
             if symbol != dictionary.pad():
-                slot = Slot(pair, position, weight) if weight > 0 else None
-                text = dictionary.symbols[symbol]
-                tokens.append(Token(text, *figures, in_memory if copies else None, generated, slot))
+                slot = Slot(rank, place, q) if q > 0 else None
+                text, p_of_copy = dictionary.symbols[symbol], in_memory if copies else None
+                tokens.append(Token(text, zeta, mass, part, both, p_of_copy, generated, slot))
         traced.append(tokens)
     return traced

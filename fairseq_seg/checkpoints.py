@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import pickle
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +41,26 @@ def allow_fairseq_checkpoints() -> None:
     )
 
 
-def load_state(path: Path) -> dict[str, Any]:
-    """Load the contents of a fairseq checkpoint to the CPU."""
+def load_state(path: str | Path, mmap: bool = False) -> dict[str, Any]:
+    """Load the contents of a fairseq checkpoint to the CPU; with `mmap`, a tensor is read only when it is used."""
     allow_fairseq_checkpoints()
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except DAMAGED:
         state = None
     if not isinstance(state, dict) or "model" not in state:
         raise SegError(f"{path} is not a fairseq checkpoint, or it was cut short.")
     return state
+
+
+def check_checkpoint(path: str | Path) -> None:
+    """Refuse a missing file, and one that is not a fairseq checkpoint, without reading its tensors."""
+    try:
+        with open(path, "rb") as file:
+            zipped = zipfile.is_zipfile(file)  # torch cannot map the format that it wrote before version 1.6
+        load_state(path, mmap=zipped)
+    except OSError:
+        raise SegError(f"The checkpoint {path} does not exist or cannot be read.") from None
 
 
 def load_model(path: str | Path, task: SegTranslationTask, cfg) -> tuple[Any, Any]:
@@ -60,11 +71,9 @@ def load_model(path: str | Path, task: SegTranslationTask, cfg) -> tuple[Any, An
     """
     from fairseq import checkpoint_utils
 
-    allow_fairseq_checkpoints()
+    check_checkpoint(path)
     try:
         [model], saved = checkpoint_utils.load_model_ensemble([str(path)], task=task)
-    except OSError:
-        raise SegError(f"The checkpoint {path} does not exist or cannot be read.") from None
     except DAMAGED:
         raise SegError(f"{path} is not a checkpoint of a fairseq model, or it was cut short.") from None
     if not hasattr(model, "guided"):

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -20,6 +21,12 @@ STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 
 class SegError(Exception):
     """Bad input, described in one sentence: what is wrong, where, and what to do next."""
+
+
+def need(package: str, extra: str, purpose: str) -> None:
+    """Refuse to start work that needs an optional package, one of an extra of this project, if that is missing."""
+    if find_spec(package) is None:
+        raise SegError(f"{purpose} needs {package}: run pip install 'fairseq-seg[{extra}]'.")
 
 
 def command(prog: str, stopped: str = "stopped.") -> Callable[[Callable[P, None]], Callable[P, None]]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.dictionary import UNKNOWN
+from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.errors import SegError
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from fairseq_seg.source.pair_source import PairSource
 
 BATCH_SIZE = 32
-# From this share of unknown symbols on, a source is probably in another language, or not cut into symbols.
-MOSTLY_UNKNOWN = 0.5
 
 Result = TypeVar("Result")
 
@@ -171,6 +169,7 @@ class Session:
 
     def translate(self, texts: list[str], provenance: bool) -> list[Translation]:
         """Translate texts."""
+        self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
         longest = int(self.task.cfg.max_source_positions) - 1
         waiting: list[tuple[int, np.ndarray]] = []
@@ -182,7 +181,7 @@ class Session:
             if len(symbols) > longest:
                 symbols = symbols[:longest]
                 translations[place].flags.append("cut")
-            if (symbols == UNKNOWN).mean() > MOSTLY_UNKNOWN:
+            if mostly_unknown(symbols):
                 translations[place].flags.append("unknown")
             waiting.append((place, symbols))
         # Sentences of like length together: padding costs as much as text.

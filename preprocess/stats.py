@@ -11,7 +11,7 @@ if not __package__:  # run as a script from the clone
 
 from fairseq_seg.cli.options import add_data_bin
 from fairseq_seg.corpus.settings import SUBWORD_KINDS
-from fairseq_seg.errors import SegError, command
+from fairseq_seg.errors import SegError, command, need
 
 
 def get_parser() -> argparse.ArgumentParser:
@@ -38,6 +38,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
     from fairseq_seg.corpus.databin import DataBin
+
+    if options.png:
+        need("matplotlib", "plots", "--png")
     from fairseq_seg.evaluate.split_stats import draw_histogram, split_stats, stats_report
 
     data = DataBin(options.data, options.source_lang, options.target_lang)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.corpus import SOURCE, TARGET, Corpus, Pair, binarize, write_text
 from tests.stock import DECODING, PLUGIN, TRAINING, hypotheses, run_stock, run_stock_until_it_stops, start_process
@@ -111,6 +112,28 @@ def test_message_of_a_real_process_has_no_traceback(trained: Path, tmp_path: Pat
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 1
     assert output.strip().splitlines()[-1].startswith("The data folder ") and "Traceback" not in output
+
+
+@pytest.mark.parametrize("command", ["generate", "interactive"])
+def test_file_that_is_not_a_checkpoint(command: str, data_bin: Path, tmp_path: Path):
+    """The data are checked first; then a missing file, a text, a list and a dictionary of something else."""
+    torch.save([1, 2], tmp_path / "list.pt")
+    torch.save({"weights": torch.ones(2)}, tmp_path / "other.pt")
+    (tmp_path / "text.pt").write_text("not a checkpoint")
+    own = [*PLUGIN, *DECODING, "--cpu", "--path"]
+    message = run_stock_until_it_stops(command, data_bin, *own, tmp_path / "none.pt")
+    assert message == f"The checkpoint {tmp_path / 'none.pt'} does not exist or cannot be read."
+    for name in ("list.pt", "other.pt", "text.pt"):
+        message = run_stock_until_it_stops(command, data_bin, *own, tmp_path / name)
+        assert message == f"{tmp_path / name} is not a fairseq checkpoint, or it was cut short."
+
+
+def test_unknown_symbols_are_reported_once(data_bin: Path, trained: Path, corpus: Corpus):
+    options = [*PLUGIN, *DECODING, "--cpu", "--path", trained / "checkpoint_last.pt", "--beam", 2]
+    warning = "Most symbols of a sentence are not in the model's dictionary"
+    good, bad = [pair.source for pair in corpus.test[:2]], ["xyzzy plugh", "xyzzy xyzzy"]
+    assert run_stock("interactive", data_bin, *options, stdin="\n".join([*good, *bad, ""])).count(warning) == 1
+    assert warning not in run_stock("interactive", data_bin, *options, stdin="\n".join([*good, ""]))
 
 
 def test_line_without_a_known_word_and_very_long_line_are_translated(data_bin: Path, trained: Path, corpus: Corpus):

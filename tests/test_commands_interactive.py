@@ -48,6 +48,7 @@ def test_empty_lines_keep_their_place(interactive, sources: list[str], one_by_on
         texts = hypotheses(interactive(lines, *options))
         assert list(texts) == [0, 1, 2, 3, 4]
         assert [texts[index] for index in (0, 2, 4)] == [one_by_one[index] for index in (0, 1, 2)]
+        assert texts[1] == texts[3] == [""]
 
 
 def test_nbest_and_input_file(interactive, sources: list[str], one_by_one: dict, tmp_path: Path):

@@ -119,7 +119,7 @@ def test_po_of_a_language_without_plurals_translates_the_plural(tmp_path: Path):
 
 def test_po_without_polib_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "polib", None)
-    with pytest.raises(SegError, match="pip install polib"):
+    with pytest.raises(SegError, match=r"needs polib: run pip install 'fairseq-seg\[formats\]'"):
         read_all("po", tmp_path / "a.po")
 
 

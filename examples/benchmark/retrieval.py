@@ -184,7 +184,7 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
     try:
         others["bm25s with numba, search alone"] = bm25s_search(texts, query_texts, options.threads)
     except ImportError:
-        print("bm25s is left out: run 'pip install bm25s numba' to compare with it")
+        print("bm25s is left out: run pip install 'fairseq-seg[bench]' to compare with it")
     with retriever_pool(data, SETTINGS, "pair", options.threads) as search:
         jobs = {OURS: partial(retrieve_and_write, search, queries, folder)} | others
         seconds = interleave(jobs, options.repeats, time.perf_counter)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_seg.errors import SegError, command
+from fairseq_seg.errors import SegError, command, need
 from fairseq_seg.files import write_whole
 
 if TYPE_CHECKING:
@@ -132,6 +132,10 @@ def run(options: argparse.Namespace, command_line: str) -> None:
     for path in (options.html, options.json):
         if path and not path.parent.is_dir():
             raise SegError(f"{path} cannot be written: create its folder first, or name another file.")
+    need("sacremoses", "evaluate", "seg-evaluate")
+    for option, path in (("--html", options.html), ("--figures", options.figures)):
+        if path:
+            need("matplotlib", "evaluate", option)
     report = evaluate(options, command_line)
     print(report.as_text())
     if options.json:

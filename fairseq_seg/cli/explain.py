@@ -77,6 +77,7 @@ def explain_batches(options: argparse.Namespace, rest: list[str]) -> Iterator[li
         if options.baseline:
             baseline = Translator(options.data, checkpoint=options.baseline, arguments=rest, memory_k=0)
             other = stack.enter_context(baseline)
+            other.call(lambda session: setattr(session.task, "warned", True))  # ours warns about the same sentences
         label = "NMT: " if other.call(lambda session: session.trained_k) == 0 else "SEG without memory: "
         label += Path(options.baseline or session.checkpoint).name
         label += "" if options.baseline else ", the same checkpoint"

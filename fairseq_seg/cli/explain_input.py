@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fairseq_seg.corpus.dictionary import UNKNOWN
+from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import read_lines, read_text_file
@@ -96,8 +96,7 @@ def encode_translations(lines: list[str], session: Session, options: argparse.Na
     model = options.target_sentencepiece_model
     encoder = SymbolEncoder(session.task.target_dictionary.symbols, SubwordModel(Path(model)) if model else None)
     encoded = [encoder.encode(line) for line in lines]
-    unknown = sum(int((ids == UNKNOWN).sum()) for ids in encoded)
-    if unknown > sum(map(len, encoded)) / 2:
+    if encoded and mostly_unknown(np.concatenate(encoded)):
         raise SegError(
             f"Most words of --translations {options.translations} are not in the target dictionary: give them in the "
             "model's symbols, or add --target-sentencepiece-model."

@@ -48,6 +48,7 @@ def read_options(rest: list[str]) -> dict[str, str | bool]:
 @command("seg-model")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
+    from fairseq_seg.checkpoints import check_checkpoint
     from fairseq_seg.corpus.databin import DataBin
     from fairseq_seg.corpus.model_folder import ModelFolder
 
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SegError("Only one subword model is given: give both --spm-source and --spm-target, or neither.")
     subwords = None if options.spm_source is None else (options.spm_source, options.spm_target)
     data = DataBin(options.data, options.source_lang, options.target_lang)
+    check_checkpoint(options.path)
     folder = ModelFolder.create(options.output, data, options.path, subwords, read_options(rest))
     size = sum(path.stat().st_size for path in folder.path.rglob("*") if path.is_file())
     print(f"{folder.path}: {folder.source_lang}-{folder.target_lang}, {size / 2**20:,.0f} MB")

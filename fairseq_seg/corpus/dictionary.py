@@ -6,11 +6,18 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 
+import numpy as np
+
 from fairseq_seg.errors import SegError
 
 # fairseq's Dictionary puts these first, whether or not the file names them.
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 PAD, EOS, UNKNOWN = 1, 2, 3
+
+
+def mostly_unknown(symbols: np.ndarray) -> bool:
+    """Tell whether a text (ids without eos) is probably in another language, or not cut into symbols."""
+    return len(symbols) > 0 and float((symbols == UNKNOWN).mean()) > 0.5
 
 
 def read_dictionary(path: Path) -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.curves import FIGURES
 from fairseq_seg.evaluate.report import Report
 from fairseq_seg.evaluate.scores import SystemScores
@@ -99,11 +98,9 @@ def drawings(report: Report) -> list[Drawing]:
 
 def render(drawing: Drawing, palette: dict, format: str) -> bytes:
     """Draw a figure and return the bytes of an SVG or PNG file; the same evaluation gives the same bytes."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SegError("Figures need matplotlib: run 'pip install matplotlib'.") from None
+    import matplotlib
+    from matplotlib.figure import Figure
+
     settings: Any = {
         "font.family": "sans-serif",
         "font.size": 9,

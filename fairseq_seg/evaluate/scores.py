@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.outputs import System
 from fairseq_seg.evaluate.split import Split
 
@@ -65,10 +64,8 @@ def bleu_by_bin(translations: list[str], references: list[str], bins: np.ndarray
 
 def moses_tokenize(lines: list[str], lang: str) -> list[str]:
     """Tokenize text with sacremoses, as MT papers of that time did."""
-    try:
-        from sacremoses import MosesTokenizer
-    except ImportError:
-        raise SegError("seg-evaluate needs sacremoses: run 'pip install sacremoses'.") from None
+    from sacremoses import MosesTokenizer
+
     tokenizer = MosesTokenizer(lang)
     return [tokenizer.tokenize(line, return_str=True, escape=False) for line in lines]
 

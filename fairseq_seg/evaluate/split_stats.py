@@ -12,7 +12,6 @@ from fairseq_seg.corpus.pairs import TRAIN
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import row_keys
 from fairseq_seg.corpus.subwords import Spelling
-from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.best_pair import BINS, best_pairs, best_scores, score_bins
 from fairseq_seg.evaluate.scores import bleu_by_bin
 from fairseq_seg.source.pair_source import Attached
@@ -118,14 +117,10 @@ def stats_report(stats: SplitStats) -> str:
 
 def draw_histogram(all_stats: list[SplitStats], path: str | Path) -> None:
     """Draw the histograms of all splits side by side."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise SegError("--png needs matplotlib: run 'pip install matplotlib'.") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
-    figure, axes = pyplot.subplots(figsize=(8, 4))
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
     width = 0.8 / len(all_stats)
     for number, stats in enumerate(all_stats):
         places = np.arange(len(BINS)) + (number - (len(all_stats) - 1) / 2) * width
@@ -134,6 +129,4 @@ def draw_histogram(all_stats: list[SplitStats], path: str | Path) -> None:
     axes.set_xlabel("fuzzy score of the best pair")
     axes.set_ylabel("% of the sentences")
     axes.legend()
-    figure.tight_layout()
     figure.savefig(path, format="png")
-    pyplot.close(figure)

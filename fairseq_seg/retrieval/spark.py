@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from fairseq_seg.errors import SegError
+from fairseq_seg.errors import SegError, need
 
 # Seconds to wait for a master.
 ANSWER_SECONDS = 10
@@ -62,7 +62,8 @@ class SharedFolder(NamedTuple):
 
 
 def check_master(master: str) -> None:
-    """Refuse a standalone master that does not answer; Spark itself would try for more than a minute."""
+    """Refuse a standalone master that does not answer, for which Spark would try a minute, and a missing pyspark."""
+    need("pyspark", "spark", "--spark")
     reason = None
     addresses = re.findall(r"([^/,]+):(\d+)", master) if master.startswith("spark://") else []
     for host, port in addresses:
@@ -83,12 +84,10 @@ def connect(master: str) -> Iterator[Cluster]:
     """
     from fairseq_seg.retrieval.lucene import find_java_home
 
-    try:
-        from py4j.protocol import Py4JError
-        from pyspark import SparkConf, SparkContext
-    except ImportError:
-        raise SegError("--spark needs pyspark: run 'pip install pyspark==3.5.9', or the cluster's version.") from None
     check_master(master)
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Spark takes Ctrl-C for itself; here it is left to Python.

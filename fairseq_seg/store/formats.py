@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
-from fairseq_seg.errors import SegError
+from fairseq_seg.errors import SegError, need
 from fairseq_seg.files import write_whole
 from fairseq_seg.store.pair import MAX_SYMBOLS, Conflict, ImportCounts, Skipped, StoredPair, TranslationUnit
 from fairseq_seg.store.plain import read_text, read_tsv, write_tsv
@@ -38,6 +38,8 @@ def find_pair_files(files: list[Path], format: str | None, source_lang: str, tar
         if len(files) != 2:
             raise SegError(f"Format text takes two files, a source and a target, not {len(files)}.")
         return [PairFile(format, files)]
+    if "po" in (format, *ends):
+        need("polib", "formats", "Reading PO files")
     for file, end in zip(files, ends, strict=True):
         if format is None and end not in ("tmx", "po", "tsv"):
             raise SegError(f"The name of {file} does not tell its format: give --format ({', '.join(READABLE)}).")

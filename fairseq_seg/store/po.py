@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_seg.errors import SegError
+from fairseq_seg.errors import SegError, need
 from fairseq_seg.files import read_lines
 from fairseq_seg.store.pair import Skipped, TranslationUnit
 
@@ -21,10 +21,8 @@ STRING = re.compile(r'(msg\w+(\[\d+])?\s*)?"([^"\\]|\\.)*"')
 
 def read_po(path: Path, target_lang: str) -> Iterator[TranslationUnit | Skipped]:
     """Iterate over the messages of a PO file; refuse a malformed file and name the line."""
-    try:
-        import polib
-    except ModuleNotFoundError:
-        raise SegError("Reading PO files needs polib: run `pip install polib`.") from None
+    need("polib", "formats", "Reading PO files")
+    import polib
 
     check_lines(path, polib.detect_encoding(str(path)))
     try:

@@ -22,8 +22,9 @@ from torch import Tensor
 from fairseq_seg.cache.frozen import EntryCache
 from fairseq_seg.cache.header import parse_size
 from fairseq_seg.cache.rows import TYPES
-from fairseq_seg.checkpoints import allow_fairseq_checkpoints
+from fairseq_seg.checkpoints import allow_fairseq_checkpoints, check_checkpoint
 from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
@@ -33,7 +34,7 @@ from fairseq_seg.corpus.subwords import one_blank
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
 from fairseq_seg.data.seg_dataset import SegDataset
-from fairseq_seg.errors import SegError, hook
+from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
 
@@ -106,6 +107,7 @@ class SegTranslationConfig(TranslationConfig):
     )
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
+    checkpoints: str | None = II("common_eval.path")
 
 
 @register_task("seg_translation", dataclass=SegTranslationConfig)
@@ -118,6 +120,7 @@ class SegTranslationTask(TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         # The pairs of the last buffer of typed sentences, and the place of each sentence in it by its symbols.
         self.typed: tuple[ExamplePairs, dict[SentenceKey, int]] | None = None
+        self.warned = False  # about unknown symbols
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
@@ -144,6 +147,9 @@ class SegTranslationTask(TranslationTask):
                     f"{data} has no dict.{lang}.txt: check that {lang} is the {side} language, or run "
                     "fairseq-preprocess."
                 )
+        if is_fairseq_command() and cfg.checkpoints:  # fairseq itself would show a traceback
+            for path in utils.split_paths(cfg.checkpoints):
+                check_checkpoint(path)
         task = super().setup_task(cfg, **kwargs)
         if cfg.memory != TRAIN:
             dictionaries = task.src_dict.symbols, task.tgt_dict.symbols
@@ -298,6 +304,7 @@ class SegTranslationTask(TranslationTask):
     @hook
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> SegDataset:
         """Return typed sentences, a buffer at a time, with pairs retrieved now."""
+        self.warned = self.warned and is_fairseq_command()  # a buffer is the whole call, but not the whole input
         dataset = self.sentence_dataset(src_tokens, self.live if self.cfg.memory_k > 0 else None, constraints)
         # fairseq-interactive passes on only the symbols of a sentence: inference_step finds the rest here
         if dataset.retrieved is not None:
@@ -317,6 +324,12 @@ class SegTranslationTask(TranslationTask):
 
         The `texts` of the sentences, if known, decide which pair is an exact match.
         """
+        if not self.warned and any(mostly_unknown(sentence[:-1].numpy()) for sentence in sentences):
+            self.warned = True
+            logger.warning(
+                "Most symbols of a sentence are not in the model's dictionary: check its language, and cut it into the "
+                "model's symbols (seg-subword encode) or name the subword model (seg-model --spm-source)."
+            )
         retrieved = None
         if source is not None:
             symbols = [sentence.numpy() for sentence in sentences]

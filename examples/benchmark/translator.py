@@ -62,8 +62,10 @@ def fairseq_model(sizes: Namespace, dictionary):
 def seg_model(sizes: Namespace, dictionary):
     """Return our `seg_gru`; a batch without pairs uses the plain translator alone."""
     from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
+    from fairseq_seg.tasks.presets import resolve
 
     config = SegGRUConfig(hidden_size=sizes.hidden, embed_dim=sizes.hidden, gate_hidden=sizes.hidden)
+    resolve(config, "paper")
     return SegGRUModel.build_model(config, task(dictionary))
 
 

@@ -14,6 +14,7 @@ are already computed, so neither loss costs anything.
 
 import math
 from dataclasses import dataclass, field
+from typing import Optional
 
 import torch
 from fairseq import utils
@@ -27,6 +28,7 @@ from torch.nn import functional as F
 from fairseq_seg.errors import SegError
 from fairseq_seg.modules.fusion import sum_log_probs, target_log_prob
 from fairseq_seg.modules.memory import SlotRead
+from fairseq_seg.tasks.presets import by_preset
 
 
 @dataclass
@@ -37,18 +39,18 @@ class SegCrossEntropyConfig(FairseqDataclass):
         default=0.0,
         metadata={"help": "share of the mixture's probability spread over the vocabulary; 0: none, as in the paper"},
     )
-    generator_weight: float = field(
-        default=0.0,
+    generator_weight: Optional[float] = field(  # noqa: UP045
+        default=None,
         metadata={
             "help": "weight of a second loss, on the generator alone, when the output is a mixture: keeps it a good "
-            "translator of sentences that resemble nothing in the memory; 0: none, as in the paper"
+            "translator of sentences that resemble nothing in the memory" + by_preset("generator_weight")
         },
     )
-    copy_weight: float = field(
-        default=0.0,
+    copy_weight: Optional[float] = field(  # noqa: UP045
+        default=None,
         metadata={
             "help": "weight of a third loss, on the copies alone, at target symbols that the memory holds: the match "
-            "also learns where the gate is closed; 0: none, as in the paper"
+            "also learns where the gate is closed" + by_preset("copy_weight")
         },
     )
     sentence_avg: bool = II("optimization.sentence_avg")
@@ -87,8 +89,8 @@ class SegCrossEntropy(FairseqCriterion):
         task,
         sentence_avg: bool,
         label_smoothing: float,
-        generator_weight: float = 0.0,
-        copy_weight: float = 0.0,
+        generator_weight: float,
+        copy_weight: float,
     ):
         super().__init__(task)
         for name, weight in (("--generator-weight", generator_weight), ("--copy-weight", copy_weight)):

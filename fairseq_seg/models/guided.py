@@ -5,7 +5,7 @@ They register parameters, convert batches and follow the beam. `modules/guided.p
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -23,6 +23,7 @@ from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader, Slots
 from fairseq_seg.modules.overlap import Overlap
 from fairseq_seg.modules.translator import Translator, each
+from fairseq_seg.tasks.presets import by_preset
 from fairseq_seg.tasks.seg_translation import with_plain_spaces  # also registers the task, for `from_pretrained`
 
 logger = logging.getLogger(__name__)
@@ -37,18 +38,20 @@ class MemoryConfig(FairseqDataclass):
         default="shallow",
         metadata={"help": "how the memory is used: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
     )
-    memory_keys: ChoiceEnum(list(KINDS)) = field(  # type: ignore[valid-type]
-        default="context",
+    # Options that --preset sets are Optional in fairseq's spelling, which does not know `| None`.
+    memory_keys: Optional[ChoiceEnum(list(KINDS))] = field(  # type: ignore[valid-type]  # noqa: UP045
+        default=None,
         metadata={
             "help": "the keys of the slots: the attention context of each step of the retrieved pair (the paper), the "
             "context and the decoder's state, which knows what precedes the slot (beyond the paper), or a "
-            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)" + by_preset("memory_keys")
         },
     )
-    memory_match: ChoiceEnum(["diagonal", "full"]) = field(  # type: ignore[valid-type]
-        default="diagonal",
+    memory_match: Optional[ChoiceEnum(["diagonal", "full"])] = field(  # type: ignore[valid-type]  # noqa: UP045
+        default=None,
         metadata={
             "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target"
+            + by_preset("memory_match")
         },
     )
     memory_overlap: bool = field(
@@ -65,11 +68,12 @@ class MemoryConfig(FairseqDataclass):
             "help": "initial bias of the copy gate; below 0 the gate starts closed and learns to trust the memory later"
         },
     )
-    coverage_penalty: float = field(
-        default=0.0,
+    coverage_penalty: Optional[float] = field(  # noqa: UP045
+        default=None,
         metadata={
             "help": "initial lambda: the penalty on slots that were already copied (Eq. 7). It is learnt, but Adam "
-            "moves it by at most the learning rate per step: from 0, the paper's value, it takes thousands of updates"
+            "moves it by at most the learning rate per step: from 0 it takes thousands of updates"
+            + by_preset("coverage_penalty")
         },
     )
     detach_memory: bool = field(

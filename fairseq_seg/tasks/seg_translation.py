@@ -36,6 +36,7 @@ from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.errors import SegError, hook
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
+from fairseq_seg.tasks.presets import PRESETS, resolve
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
@@ -48,6 +49,13 @@ SentenceKey = tuple[int, ...]  # the symbols of a sentence
 class SegTranslationConfig(TranslationConfig):
     """The options of the task."""
 
+    preset: ChoiceEnum(list(PRESETS)) = field(  # type: ignore[valid-type]
+        default="paper",
+        metadata={
+            "help": "values for the training options that you do not give: paper, or recommended, which translates "
+            "better and goes beyond the paper (keys with states, full M, larger lambda, losses on generator and copies)"
+        },
+    )
     left_pad_source: bool = field(default=False, metadata={"help": "not supported: sentences are padded on the right"})
     memory_k: int = field(
         default=2,
@@ -175,6 +183,7 @@ class SegTranslationTask(TranslationTask):
             raise SegError("--memory-cache is for a frozen model: leave it out to train.")
         if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
             raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
+        resolve(cfg, str(self.cfg.preset))
         model = super().build_model(cfg, from_checkpoint)
         if not hasattr(model, "guided"):
             raise SegError(
@@ -184,9 +193,10 @@ class SegTranslationTask(TranslationTask):
         return model
 
     @hook
-    def build_criterion(self, *args, **kwargs):
-        """Return fairseq's criterion; the hook reports wrong options in one sentence."""
-        return super().build_criterion(*args, **kwargs)
+    def build_criterion(self, cfg, from_checkpoint=False):
+        """Return fairseq's criterion."""
+        resolve(cfg, str(self.cfg.preset))
+        return super().build_criterion(cfg, from_checkpoint)
 
     @hook
     def build_generator(self, models, args, *more, **kwargs):

@@ -29,7 +29,7 @@ SMALLER = {
     "updates = 500000": "updates = 20",
     "-updates 5000": "-updates 10",
     'generate = "': 'generate = "--max-len-a 0 --max-len-b 8 --beam 2 ',
-    'sweep = "SEG"': "",  # seven more translations of the test set, which tests/evaluate tries
+    'sweep = "SEG paper"': "",  # seven more translations of the test set, which tests/evaluate tries
     '{"beam": 1}': '{"beam": 1, "max_len_a": 0, "max_len_b": 8}',
 }
 
@@ -71,7 +71,7 @@ def test_from_text_to_the_report(finished):
     report = folder / "output/en-fr/report.html"
     assert str(report) in done.stdout
     rows = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))["systems"]
-    names = ["TM", "NMT", "CopyNet", "SEG deep", "SEG both", "SEG", "SEG adaptive"]
+    names = ["TM", "NMT", "CopyNet", "SEG paper deep", "SEG paper both", "SEG paper", "SEG paper adaptive"]
     assert [row["name"] for row in rows] == names
     page = report.read_text(encoding="utf-8")
     assert all(name in page for name in names)
@@ -86,13 +86,13 @@ def test_from_text_to_the_report(finished):
 def test_every_guided_system_becomes_a_model_folder(finished):
     folder, done = finished
     own = folder / "output/en-fr"
-    made = [own / f"{name}-1/model" for name in ("CopyNet", "SEG-deep", "SEG-both", "SEG")]
-    assert sorted(own.glob("*/model")) == sorted(made)  # neither NMT nor another way to translate with SEG
+    made = [own / f"{name}-1/model" for name in ("CopyNet", "SEG-paper-deep", "SEG-paper-both", "SEG-paper")]
+    assert sorted(own.glob("*/model")) == sorted(made)  # neither NMT nor another way to translate with one of them
     assert all(str(path) in done.stdout for path in made)
     model = ModelFolder.load(made[-1])
     assert (model.source_lang, model.target_lang) == ("en", "fr")
     assert model.options == {"max_len_a": "0", "max_len_b": "8", "beam": "2", "memory_k": "2"}
-    assert model.checkpoint_path.read_bytes() == (own / "SEG-1/checkpoint_best.pt").read_bytes()
+    assert model.checkpoint_path.read_bytes() == (own / "SEG-paper-1/checkpoint_best.pt").read_bytes()
     for path, language in zip(model.subword_paths, ("en", "fr"), strict=True):
         assert path.read_bytes() == (folder / f"output/data/en-fr/subword.{language}.model").read_bytes()
     source = (folder / "output/data/en-fr/text/test.en").read_text(encoding="utf-8").splitlines()[0]
@@ -274,7 +274,7 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
     [
         (("symbols = 150", "symbol = 150"), [], "unexpected keyword argument 'symbol'"),
         (("symbols = 150", "symbols = "), [], "is not TOML"),
-        (('trained_as = "SEG"', 'trained_as = "SAG"'), [], "'SAG' is not one of the systems"),
+        (('trained_as = "SEG paper"', 'trained_as = "SAG"'), [], "'SAG' is not one of the systems"),
         (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
         (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
         (("", ""), ["--directions", "enfr"], "enfr is not a direction"),

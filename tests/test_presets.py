@@ -11,6 +11,7 @@ from tests.stock import DECODING, PLUGIN, TRAINING, hypotheses, run_stock, run_s
 PAPER = {
     "memory_keys": "context",
     "memory_match": "diagonal",
+    "memory_overlap": False,
     "coverage_penalty": 0.0,
     "generator_weight": 0.0,
     "copy_weight": 0.0,
@@ -18,6 +19,7 @@ PAPER = {
 RECOMMENDED = {
     "memory_keys": "context-state",
     "memory_match": "full",
+    "memory_overlap": True,
     "coverage_penalty": 8.0,
     "generator_weight": 0.5,
     "copy_weight": 0.5,
@@ -57,7 +59,7 @@ def test_recommended(recommended: Path):
     assert parameters["decoder.memory.coverage_penalty"] == 8
     assert parameters["decoder.memory.keys.metric"].dim() == 2
     log = (recommended / "train.log").read_text()
-    assert "seg_gru_small: --memory-keys context-state --memory-match full --coverage-penalty 8.0\n" in log
+    assert "seg_gru_small: --memory-keys context-state --memory-match full --memory-overlap True --coverage-penalty 8.0\n" in log
     assert "seg_cross_entropy: --generator-weight 0.5 --copy-weight 0.5\n" in log
 
 
@@ -67,6 +69,36 @@ def test_an_option_overrides_the_preset(data_bin: Path, tmp_path: Path):
     values, parameters = saved(tmp_path)
     assert values == RECOMMENDED | {"coverage_penalty": 0.0, "copy_weight": 0.0, "memory_match": "diagonal"}
     assert parameters["decoder.memory.keys.metric"].dim() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--memory-overlap"], True),
+        (["--memory-overlap", "True"], True),
+        (["--memory-overlap", "False", "--preset", "recommended"], False),
+        (["--memory-keys", "target", "--preset", "recommended"], False),  # which have no overlap
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_overlap_can_be_switched_on_and_off(data_bin: Path, tmp_path: Path, options: list[str], expected: bool):
+    train(data_bin, tmp_path, *options)
+    values, parameters = saved(tmp_path)
+    assert values["memory_overlap"] is expected
+    assert ("decoder.memory.overlap.weight" in parameters) is expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--memory-overlap", "--memory-keys", "target"], "--memory-overlap needs keys that look at the retrieved"),
+        (["--memory-overlap", "yes"], "--memory-overlap yes is neither True nor False: give one of the two."),
+    ],
+    ids=["target", "yes"],
+)
+def test_refused_overlap(data_bin: Path, tmp_path: Path, options: list[str], message: str):
+    arguments = [data_bin, *PLUGIN, *TRAINING, "--save-dir", tmp_path, "--preset", "recommended", *options]
+    assert message in run_stock_until_it_stops("train", *arguments)
 
 
 def test_fine_tuning_uses_the_preset_of_the_command_line(data_bin: Path, trained: Path, tmp_path: Path):

@@ -20,11 +20,6 @@ def own_fields(dataclass: type) -> list[Field]:
     return [field for field in fields(dataclass) if field.name not in theirs and "help" in field.metadata]
 
 
-def spelled(name: str) -> str:
-    """Return an option as it is typed."""
-    return f"--{name.replace('_', '-')}"
-
-
 def shown(default: object) -> str:
     """Return a default value as text."""
     if default is None:
@@ -42,10 +37,14 @@ def options_of(dataclass: type, smaller: type | None = None) -> str:
     """Return the table of a dataclass's options, with the defaults of a second one where these differ."""
     from fairseq.dataclass.utils import interpret_dc_type
 
+    from fairseq_seg.tasks.presets import spelled
+
     rows = []
     for field in own_fields(dataclass):
         kind = interpret_dc_type(field.type)
         values = f" {'|'.join(choice.value for choice in kind)}" if issubclass(kind, Enum) else PLACEHOLDERS[kind]
+        if "argparse_const" in field.metadata:  # with no value, it is True
+            values = " [True|False]"
         default = shown(field.default)
         if smaller is not None and (other := getattr(smaller, field.name)) != field.default:
             default += f"; {shown(other)}"
@@ -57,7 +56,7 @@ def describe() -> str:
     """Return the presets and every option of the task, the models and the criterion."""
     from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropyConfig
     from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUSmallConfig
-    from fairseq_seg.tasks.presets import PRESETS
+    from fairseq_seg.tasks.presets import PRESETS, spelled
     from fairseq_seg.tasks.seg_translation import SegTranslationConfig
 
     names = next(iter(PRESETS.values()))

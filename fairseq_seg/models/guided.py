@@ -54,11 +54,14 @@ class MemoryConfig(FairseqDataclass):
             + by_preset("memory_match")
         },
     )
-    memory_overlap: bool = field(
-        default=False,
+    # fairseq makes a flag of a bool, which could not switch off what a preset switches on.
+    memory_overlap: Any = field(
+        default=None,
         metadata={
-            "help": "tell the match and the gate which words of a retrieved source the sentence shares, so that words "
-            "that changed are not copied (beyond the paper)"
+            "help": "True: tell the match and the gate which words of a retrieved source the sentence shares, so that "
+            "words that changed are not copied (beyond the paper); not with --memory-keys target"
+            + by_preset("memory_overlap"),
+            "argparse_const": "True",
         },
     )
     gate_hidden: int = field(default=512, metadata={"help": "hidden size of the copy gate; 0: a linear gate"})

@@ -25,7 +25,7 @@ from omegaconf import II
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairseq_seg.errors import SegError
+from fairseq_seg.errors import SegError, hook
 from fairseq_seg.modules.fusion import sum_log_probs, target_log_prob
 from fairseq_seg.modules.memory import SlotRead
 from fairseq_seg.tasks.presets import by_preset
@@ -84,6 +84,7 @@ def memory_figures(copy_mass: Tensor, read: SlotRead, target: Tensor, real: Tens
 class SegCrossEntropy(FairseqCriterion):
     """Cross entropy on the mixture. Training never builds a copy distribution over the vocabulary."""
 
+    @hook
     def __init__(
         self,
         task,
@@ -94,6 +95,8 @@ class SegCrossEntropy(FairseqCriterion):
     ):
         super().__init__(task)
         for name, weight in (("--generator-weight", generator_weight), ("--copy-weight", copy_weight)):
+            if weight is None:  # the task resolves the preset
+                raise SegError("--criterion seg_cross_entropy needs --task seg_translation: give both, or neither.")
             if weight < 0:
                 raise SegError(f"{name} {weight} is negative: give 0 or more.")
         self.sentence_avg = sentence_avg

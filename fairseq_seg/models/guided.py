@@ -11,7 +11,6 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
-from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint
@@ -83,7 +82,7 @@ class MemoryConfig(FairseqDataclass):
         default=False,
         metadata={"help": "no gradient through the memory's keys and values: cheaper, but not as in the paper"},
     )
-    memory_k: int = II("task.memory_k")  # a checkpoint remembers what it was trained with
+    memory_k: int = -1  # that of the task; a checkpoint remembers what it was trained with
 
 
 def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslator:
@@ -221,8 +220,11 @@ class GuidedModel(FairseqEncoderDecoderModel):
     embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
 
     @classmethod
+    @hook
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
         """Build the model from a translator and the memory around it."""
+        if cfg.memory_keys is None:  # the task resolves the preset
+            raise SegError("A model with a memory needs --task seg_translation: give this task, or another --arch.")
         source, target = task.source_dictionary, task.target_dictionary
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
@@ -304,7 +306,12 @@ class GuidedModel(FairseqEncoderDecoderModel):
                     f"The checkpoint has other sizes than the options ask for ({key} is {old}, not {new}): give "
                     "the options it was trained with, or name another --save-dir."
                 )
-        missing = [key for key in fresh if key.startswith(memory) and key not in state_dict]
+        if strange := [key for key in fresh.keys() ^ state_dict.keys() if not key.startswith(memory)]:
+            raise SegError(
+                f"The checkpoint is of another --arch (of two models, one has no {min(strange)}): give that of the "
+                "checkpoint, or name another checkpoint or --save-dir."
+            )
+        missing = [key for key in fresh if key not in state_dict]
         state_dict.update({key: fresh[key] for key in missing})
         if missing:
             logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))

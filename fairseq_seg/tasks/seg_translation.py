@@ -10,10 +10,12 @@ from functools import cached_property
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from fairseq import utils
 from fairseq.data import data_utils, indexed_dataset
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
+from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
 from omegaconf import II
@@ -37,6 +39,7 @@ from fairseq_seg.errors import SegError, hook
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
 from fairseq_seg.tasks.presets import PRESETS, resolve
+from fairseq_seg.tasks.resume import check_resumed_options, patience
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
@@ -184,12 +187,16 @@ class SegTranslationTask(TranslationTask):
         if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
             raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
         resolve(cfg, str(self.cfg.preset))
+        if not from_checkpoint and hasattr(cfg, "memory_k"):
+            cfg.memory_k = self.cfg.memory_k
         model = super().build_model(cfg, from_checkpoint)
         if not hasattr(model, "guided"):
             raise SegError(
                 f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru or seg_gru_small, or train it with "
                 "--task translation."
             )
+        if not from_checkpoint:
+            check_resumed_options(cfg._get_parent(), model)
         return model
 
     @hook
@@ -362,6 +369,14 @@ class SegTranslationTask(TranslationTask):
             return indices
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
+    def get_checkpoint_dict(self) -> dict[str, dict]:
+        """Return what fairseq saves of the task in a checkpoint: the state of --patience."""
+        return {type(self).__name__: {name: float(value) for name, value in patience().items()}}
+
+    def set_checkpoint_dict(self, saved: dict) -> None:
+        """Let --patience count on where it was."""
+        patience().update(saved)
+
     # ----------------------------------------------------------------- steps
 
     @hook
@@ -373,7 +388,7 @@ class SegTranslationTask(TranslationTask):
             k = random.Random(f"{self.cfg.seed} {update_num}").randint(0, self.cfg.memory_k)
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": limit(pairs, k)}}
         result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-        refuse_nan(result[0], sample)
+        refuse_nan_on_any_rank(result[0], sample)
         return result
 
     @hook
@@ -382,7 +397,7 @@ class SegTranslationTask(TranslationTask):
         if sample["target"] is None:
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
         result = super().valid_step(sample, model, criterion)
-        refuse_nan(result[0], sample)
+        refuse_nan_on_any_rank(result[0], sample)
         return result
 
     @hook
@@ -454,7 +469,7 @@ def as_hypothesis(target: Tensor) -> dict:
 
 
 def refuse_nan(x: Tensor | None, sample: dict) -> None:
-    """Raise an error that names the batch if its loss or its decoding gave NaN."""
+    """Raise an error that names the batch if its decoding gave NaN."""
     if x is not None and torch.isnan(x).any():
         ids = (
             sample["id"].tolist()
@@ -462,3 +477,13 @@ def refuse_nan(x: Tensor | None, sample: dict) -> None:
             else f"of {sample['net_input']['src_tokens'].size(0)} typed sentences"
         )
         raise SegError(f"NaN in the batch {ids}: lower --lr or --clip-norm, or check these sentences.")
+
+
+def refuse_nan_on_any_rank(loss: Tensor, sample: dict) -> None:
+    """Raise an error on all ranks if the loss of one is NaN: the others would wait for its gradients."""
+    nan = torch.isnan(loss.detach()).any().float()
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(nan, op=dist.ReduceOp.MAX, group=distributed_utils.get_data_parallel_group())
+    refuse_nan(loss, sample)
+    if nan.item():
+        raise SegError("NaN in the batch of another process: its message says which.")

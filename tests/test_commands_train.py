@@ -168,3 +168,17 @@ def test_patience_counts_on_after_a_resume(data_bin: Path, tmp_path: Path):
     assert load_state(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]["epoch"] == 5  # the next one
     start = ["--finetune-from-model", tmp_path / "checkpoint_last.pt", "--save-dir", tmp_path / "new"]
     assert "early stop" not in run_stock("train", data_bin, *options, *start, "--max-epoch", 2)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 1), ("2", 2)])
+def test_one_thread_unless_the_user_asks_for_more(data_bin: Path, tmp_path: Path, monkeypatch, given, expected):
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    try:
+        torch.set_num_threads(2)  # as torch would start on a machine with two cores, or with OMP_NUM_THREADS=2
+        train(data_bin, tmp_path, "--max-update", 1, "--no-save")
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)

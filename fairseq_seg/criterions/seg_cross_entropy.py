@@ -90,8 +90,8 @@ class SegCrossEntropy(FairseqCriterion):
         task,
         sentence_avg: bool,
         label_smoothing: float,
-        generator_weight: float,
-        copy_weight: float,
+        generator_weight: float | None = 0.0,
+        copy_weight: float | None = 0.0,
     ):
         super().__init__(task)
         for name, weight in (("--generator-weight", generator_weight), ("--copy-weight", copy_weight)):

@@ -35,7 +35,7 @@ from fairseq_seg.corpus.subwords import one_blank
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
 from fairseq_seg.data.seg_dataset import SegDataset
-from fairseq_seg.errors import SegError, hook
+from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
 from fairseq_seg.tasks.presets import PRESETS, resolve
@@ -135,6 +135,7 @@ class SegTranslationTask(TranslationTask):
     @hook
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
         """Check the options and return the task."""
+        one_thread()
         data = utils.split_paths(cfg.data)[0]
         if not os.path.isdir(data):
             raise SegError(
@@ -433,6 +434,15 @@ class SegTranslationTask(TranslationTask):
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
         return hypotheses
+
+
+def one_thread() -> None:
+    """Let fairseq's commands use one thread, unless the user sets OMP_NUM_THREADS.
+
+    OpenMP's threads spin while they wait for each other. On a busy machine this makes a command several times slower.
+    """
+    if is_fairseq_command() and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
 def with_plain_spaces(bpe):

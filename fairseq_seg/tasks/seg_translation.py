@@ -56,7 +56,7 @@ class SegTranslationConfig(TranslationConfig):
         default="paper",
         metadata={
             "help": "values for the training options that you do not give: paper, or recommended, which translates "
-            "better and goes beyond the paper (keys with states, full M, larger lambda, losses on generator and copies)"
+            "better and goes beyond the paper (keys with states, full M, overlap, larger lambda, two more losses)"
         },
     )
     left_pad_source: bool = field(default=False, metadata={"help": "not supported: sentences are padded on the right"})

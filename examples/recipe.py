@@ -51,11 +51,12 @@ class Recipe:
     """A configuration file."""
 
     pairs: list[str]  # language pairs of the text, as en-fr
-    prepare: str  # command that makes the folder {text} with train, dev and test; takes --corpus PREFIX
+    prepare: str  # command that makes the folder {text} with train, dev and test
     symbols: int  # subwords per language
     train: str  # options of every fairseq-train
     updates: int  # of every system, after the base
     systems: dict[str, System]
+    prepare_corpus: str = ""  # command that does it from --corpus PREFIX, if `prepare` cannot
     directions: list[str] = field(default_factory=list)  # translated; by default the pairs as they are written
     base_updates: int = 0  # of the plain translator that all systems of a direction start from; 0: from nothing
     base_train: str = ""  # options of its fairseq-train alone
@@ -199,7 +200,8 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
     if corpus and Path(corpus, f"train.{source}").exists():
         text = Path(corpus).resolve()
     else:
-        prepare = shlex.split(recipe.prepare.format(source=source, target=target, text=shlex.quote(str(text))))
+        command = recipe.prepare_corpus if corpus and recipe.prepare_corpus else recipe.prepare
+        prepare = shlex.split(command.format(source=source, target=target, text=shlex.quote(str(text))))
         prepare += ["--corpus", corpus] if corpus else []
         given = [path for language in languages if corpus and (path := Path(f"{corpus}.{language}")).exists()]
         mark = folder / "prepare.finished"

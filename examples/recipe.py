@@ -200,8 +200,8 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
     if corpus and Path(corpus, f"train.{source}").exists():
         text = Path(corpus).resolve()
     else:
-        command = recipe.prepare_corpus if corpus and recipe.prepare_corpus else recipe.prepare
-        prepare = shlex.split(command.format(source=source, target=target, text=shlex.quote(str(text))))
+        template = (corpus and recipe.prepare_corpus) or recipe.prepare
+        prepare = shlex.split(template.format(source=source, target=target, text=shlex.quote(str(text))))
         prepare += ["--corpus", corpus] if corpus else []
         given = [path for language in languages if corpus and (path := Path(f"{corpus}.{language}")).exists()]
         mark = folder / "prepare.finished"

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from tqdm import tqdm
+
 ROOT = Path(__file__).resolve().parents[1]
 NO_MEMORY = re.compile(r"--memory-k[ =]0\b")
 WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
@@ -139,8 +141,6 @@ class Runner:
 
     def train(self, folder: Path, name: str, updates: int, command: list[str], position: int) -> None:
         """Run a training beside others, its output in train.out and its progress, read from its log, as a bar."""
-        from tqdm import tqdm
-
         finished = folder / "train.finished"
         if finished.exists():
             return
@@ -178,8 +178,6 @@ class Runner:
     @staticmethod
     def show(command: list[str]) -> None:
         """Print a command so that it can be copied."""
-        from tqdm import tqdm
-
         tqdm.write(f"\n$ {shlex.join(command)}", file=sys.stderr)
 
 
@@ -344,9 +342,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="default: 'output' beside the configuration file")
     parser.add_argument("--directions", nargs="+", metavar="EN-FR", help="some of the recipe's directions, or yours")
-    parser.add_argument(
-        "--systems", nargs="+", metavar="NAME", help="train only these and write no report: to share the work out"
-    )
+    parser.add_argument("--systems", nargs="+", metavar="NAME", help="train only these and write no report")
     args = parser.parse_args()
     # A plain `kill` stops the trainings as Ctrl-C does: one left behind would write into the folder of the next.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -20,18 +20,9 @@ MAGIC = b"SEGMEM2\n"
 # The arrays behind the header: row starts, and for all pairs in rank order ids, scores and covering.
 COLUMNS = ("<i8", "<i4", "<f4", "u1")
 
-
-# What a header must hold, besides memory_data, which may be nothing.
-FIELDS = {
-    "signature": str,
-    "kept": int,
-    "memory_fingerprint": str,
-    "split_fingerprint": str,
-    "settings": dict,
-    "rows": int,
-    "pairs": int,
-    "checksum": int,
-}
+# What a header must hold, besides memory_data, which may be null.
+FIELDS: dict[str, type] = {"signature": str, "memory_fingerprint": str, "split_fingerprint": str, "settings": dict}
+FIELDS |= {"kept": int, "rows": int, "pairs": int, "checksum": int}
 
 
 def checksum(arrays: Iterable[Any]) -> int:

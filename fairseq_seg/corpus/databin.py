@@ -102,9 +102,8 @@ class DataBin:
     @cached_property
     def dictionaries(self) -> tuple[list[str], list[str]]:
         """The symbols of source and target in the order of their ids."""
-        return read_dictionary(self.dictionary_path(self.source_lang)), read_dictionary(
-            self.dictionary_path(self.target_lang)
-        )
+        source, target = (read_dictionary(self.dictionary_path(lang)) for lang in (self.source_lang, self.target_lang))
+        return source, target
 
     @cached_property
     def spellings(self) -> tuple[Spelling, Spelling]:

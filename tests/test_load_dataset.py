@@ -13,6 +13,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks.translation import load_langpair_dataset
 
 from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.errors import SegError
 from fairseq_seg.tasks.seg_translation import SegTranslationConfig, SegTranslationTask
 from tests.attached_corpus import PLUGIN
 from tests.corpus import SOURCE, SPLITS, TARGET, binarize
@@ -87,6 +88,16 @@ def test_parts_of_a_training_set_with_another_name(parts: Path):
         shutil.copy(path, path.with_name(path.name.replace("valid", "train")))
     ours = load(parts, "mine", True, train_subset="mine")
     assert len(ours) == len(load_with_fairseq(parts, "mine", True)) == len(load(parts, "mine", False)) + 40
+
+
+def test_only_raw_data_has_the_words_of_the_source(parts: Path, data_bin: Path, tmp_path: Path):
+    text = data_bin.with_name("text")
+    binarize(text, tmp_path / "raw", "raw")
+    lines = (text / f"valid.{SOURCE}").read_text(encoding="utf-8").splitlines()
+    source = load(tmp_path / "raw", "valid", False).src
+    assert [source.get_original_text(index) for index in range(len(source))] == lines
+    with pytest.raises(SegError, match="--replace-unk needs the words of the source: use .* --dataset-impl raw"):
+        load(parts, "valid", False).src.get_original_text(0)
 
 
 def test_alignments_are_loaded(parts: Path):

@@ -28,8 +28,10 @@ class Sequences:
     """A read-only list of token-id arrays: row i is ``flat[starts[i] : starts[i] + lengths[i]]``.
 
     A final eos is never part of a row, because the fuzzy score (Eq. 3), the coverage (Alg. 1) and the fingerprint are
-    all defined without it.
+    all defined without it. Rows that were read from text have their `lines`, too.
     """
+
+    lines: list[str] | None = None
 
     def __init__(self, flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray):
         self.flat = flat
@@ -89,8 +91,11 @@ class Sequences:
     @classmethod
     def from_text(cls, path: str | Path, symbols: Sequence[str]) -> Sequences:
         """Read a text of symbols (``--dataset-impl raw``) and look up their ids in a dictionary's ``symbols``."""
-        with open(path, encoding="utf-8") as lines:  # split into lines as fairseq does
-            return cls._look_up((line.split() for line in lines), symbols)
+        with open(path, encoding="utf-8") as file:  # split into lines as fairseq does
+            lines = [line.strip("\n") for line in file]
+        found = cls._look_up(map(str.split, lines), symbols)
+        found.lines = lines
+        return found
 
     @classmethod
     def from_fasta(cls, path: str | Path, symbols: Sequence[str]) -> Sequences:

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens
+from fairseq_seg.errors import SegError, hook
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,13 @@ class Tokens(Dataset):
 
     def __len__(self) -> int:
         return len(self.order)
+
+    @hook
+    def get_original_text(self, index: int) -> str:
+        """Return a sentence's own words, which --replace-unk puts in place of unknown symbols."""
+        if self.side.lines is None:
+            raise SegError("--replace-unk needs the words of the source: use fairseq-preprocess --dataset-impl raw.")
+        return self.side.lines[self.order[index]]
 
 
 def order_of_parts(sizes: Sequence[int], combine: bool, upsample: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,22 @@ def test_the_commands_and_the_python_run(tmp_path: Path) -> None:
     assert "type: fp16" in printed["docs/cache.md", "bash"]
     cached, uncached = (len((tmp_path / name).read_text().splitlines()) for name in ("cached.out", "test.out"))
     assert cached == uncached
+
+
+def test_the_file_for_hydra_trains_as_printed(data_bin: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
+    [settings] = (code for _, language, code in BLOCK.findall(page) if language == "yaml")
+    [command] = (code for _, _, code in BLOCK.findall(page) if code.startswith("fairseq-hydra-train"))
+    (tmp_path / "seg.yaml").write_text(settings)
+    (tmp_path / "fairseq_seg").symlink_to(ROOT / "fairseq_seg")
+    shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    smaller = ["+model.hidden_size=8", "+model.embed_dim=8", "optimization.max_update=1", "common.cpu=true"]
+    scripts = Path(sys.executable).parent
+    subprocess.run([scripts / "seg-attach", "data-bin"], cwd=tmp_path, check=True, capture_output=True)
+    train = [scripts / command.split()[0], *command.split()[1:], *smaller]
+    done = subprocess.run(train, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "checkpoints/checkpoint_last.pt").exists()
 
 
 def test_every_page_with_commands_is_run() -> None:

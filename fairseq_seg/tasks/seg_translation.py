@@ -12,12 +12,12 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from fairseq import utils
-from fairseq.data import data_utils, indexed_dataset
+from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 from torch import Tensor
 
@@ -34,7 +34,7 @@ from fairseq_seg.corpus.subwords import one_blank
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
-from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.data.seg_dataset import SegDataset, Tokens, order_of_parts
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
@@ -246,32 +246,31 @@ class SegTranslationTask(TranslationTask):
             paths = paths[:1]
         data = self.data_bin(paths[(epoch - 1) % len(paths)])
         # Both refuse damaged files; training also needs the target.
-        data.pair(split) if split == self.cfg.train_subset else data.sides(split)
-        prefix = str(data.prefix(split, data.source_lang))
-        pairs = load_langpair_dataset(
-            str(data.folder),
-            split,
-            data.source_lang,
-            self.src_dict,
-            data.target_lang,
-            self.tgt_dict,
-            combine=combine,
-            dataset_impl=self.cfg.dataset_impl or indexed_dataset.infer_dataset_impl(prefix),
-            upsample_primary=self.cfg.upsample_primary,
-            left_pad_source=False,
-            left_pad_target=False,
-            max_source_positions=self.cfg.max_source_positions,
-            max_target_positions=self.cfg.max_target_positions,
-            load_alignments=self.cfg.load_alignments,
-            truncate_source=self.cfg.truncate_source,
-            shuffle=(split != "test"),
-            pad_to_multiple=self.cfg.required_seq_len_multiple,
-        )
+        sides = (data.pair if split == self.cfg.train_subset else data.sides)(split, combine)
+        order = order_of_parts(data.part_sizes(split, combine), combine, self.cfg.upsample_primary)
+        logger.info("%s %s %s-%s %d examples", data.folder, split, data.source_lang, data.target_lang, len(order))
         # fairseq passes task_cfg when it translates or validates, but not when it trains
         may_search = kwargs.get("task_cfg") is not None
         retrieved = self.retrieve_for_split(data, split, may_search) if self.cfg.memory_k > 0 else None
         logger.info(memory_line(split, self.cfg.memory_k, str(self.cfg.memory_select), retrieved))
-        self.datasets[split] = SegDataset.from_pairs(pairs, retrieved)
+        # fairseq's load_langpair_dataset would do the rest, but open the files once more.
+        source = Tokens(sides[0], order, self.cfg.max_source_positions - 1 if self.cfg.truncate_source else None)
+        target = None if sides[1] is None else Tokens(sides[1], order)
+        alignments = str(data.folder / f"{split}.align.{data.source_lang}-{data.target_lang}")
+        self.datasets[split] = SegDataset(
+            source,
+            source.sizes,
+            self.src_dict,
+            target,
+            None if target is None else target.sizes,
+            self.tgt_dict,
+            left_pad_source=False,
+            left_pad_target=False,
+            shuffle=split != "test",
+            align_dataset=data_utils.load_indexed_dataset(alignments, None) if self.cfg.load_alignments else None,
+            pad_to_multiple=self.cfg.required_seq_len_multiple,
+            retrieved=retrieved,
+        )
 
     def retrieve_for_split(self, data: DataBin, split: str, may_search: bool) -> ExamplePairs:
         """Return the pairs of a split's sentences, and log how many there are."""

@@ -11,7 +11,7 @@ from tests.corpus import make_corpus, write_text
 
 ROOT = Path(__file__).parent.parent
 # In the order in which a reader follows them: each page continues in the folder that the pages before it left.
-PAGES = ["README.md", "docs/memory.md", "docs/cache.md"]
+PAGES = ["README.md", "docs/memory.md", "docs/cache.md", "docs/later_file.md"]
 SMALLER = {
     "--vocab-size 8000": "--vocab-size 150",
     "--max-update 20000": "--max-update 20 --hidden-size 32 --embed-dim 32 --cpu",
@@ -40,6 +40,7 @@ def test_the_commands_and_the_python_run(tmp_path: Path) -> None:
     write_text(make_corpus(), tmp_path / "corpus")
     for side in ("en", "fr"):
         tmp_path.joinpath(f"corpus/valid.{side}").rename(tmp_path / f"corpus/dev.{side}")
+        tmp_path.joinpath(f"later.{side}").write_bytes(tmp_path.joinpath(f"corpus/dev.{side}").read_bytes())
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
 
@@ -67,6 +68,9 @@ def test_the_commands_and_the_python_run(tmp_path: Path) -> None:
     assert "Voici une phrase." in printed["docs/memory.md", "bash"]  # found again in the memory
     assert re.search(r"\['client\.mem:\d+", printed["docs/memory.md", "python"])  # the memory has an exact match
     assert "type: fp16" in printed["docs/cache.md", "bash"]
+    later = printed["docs/later_file.md", "bash"]
+    assert "memory: 400 pairs of data-bin\n" in later and "verdict: a memory" in later and "\nSEG " in later
+    assert len(re.findall(r"^H-", (tmp_path / "later.out").read_text(), re.MULTILINE)) == 40
     cached, uncached = (len((tmp_path / name).read_text().splitlines()) for name in ("cached.out", "test.out"))
     assert cached == uncached
 

@@ -18,21 +18,20 @@ EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 UPDATE = re.compile(r"checkpoint_\d+_(\d+)\.pt")
 
 
-def last_checkpoints(folder: Path, pattern: re.Pattern[str], count: int) -> list[Path]:
-    """Return the `count` latest checkpoints of `folder` by the number in their name, oldest first."""
-    found = [(int(match[1]), path) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))]
-    if not 0 < count <= len(found):
+def last_checkpoints(folder: Path, pattern: re.Pattern[str] | None = None, count: int | None = None) -> list[Path]:
+    """Return the `count` latest checkpoints of a folder by the number in their name, oldest first.
+
+    Without a count, return all of them. Without a pattern, take those of epochs or, without any, those of updates.
+    """
+    matches = ((path, (pattern or EPOCH).fullmatch(path.name)) for path in folder.iterdir())
+    found = sorted((int(match[1]), path) for path, match in matches if match)
+    if not found and pattern is None:
+        return last_checkpoints(folder, UPDATE)
+    if not found and count is None:
+        raise SegError(f"{folder} holds no numbered checkpoints (checkpoint3.pt, checkpoint_3_1500.pt): name files.")
+    if count is not None and not 0 < count <= len(found):
         raise SegError(f"{folder} holds {len(found)} such checkpoints, so the last {count} cannot be averaged.")
-    return [path for _, path in sorted(found)[-count:]]
-
-
-def all_checkpoints(folder: Path) -> list[Path]:
-    """Return all numbered checkpoints of `folder`: those of epochs, or without any, those of updates."""
-    for pattern in (EPOCH, UPDATE):
-        found = [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
-        if found:
-            return last_checkpoints(folder, pattern, len(found))
-    raise SegError(f"{folder} holds no numbered checkpoints (checkpoint3.pt, checkpoint_3_1500.pt): name files.")
+    return [path for _, path in found[-(count or 0) :]]
 
 
 def average_checkpoints(inputs: list[Path]) -> dict[str, Any]:

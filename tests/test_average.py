@@ -88,3 +88,16 @@ def test_a_folder_alone_means_all_its_numbered_checkpoints(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit, match="holds no numbered checkpoints"):
         main(["--inputs", str(tmp_path / "empty"), "--output", str(tmp_path / "mean.pt")])
+
+
+@pytest.mark.parametrize("form", [[], ["--inputs"]])
+def test_a_folder_can_be_named_with_and_without_the_option(tmp_path: Path, form: list[str]):
+    for epoch, updates in ((1, 100), (1, 200), (2, 300)):
+        save(tmp_path / f"checkpoint_{epoch}_{updates}.pt", updates)
+    main([*form, str(tmp_path), "--output", str(tmp_path / "mean.pt")])
+    assert load_state(tmp_path / "mean.pt")["model"]["weight"][0, 0] == 200
+
+
+def test_nothing_to_average_is_a_sentence(tmp_path: Path):
+    with pytest.raises(SystemExit, match="Nothing to average: name checkpoints or one folder."):
+        main(["--output", str(tmp_path / "mean.pt")])

@@ -12,8 +12,9 @@ def get_parser() -> argparse.ArgumentParser:
     """Return the command's parser."""
     parser = argparse.ArgumentParser(prog="seg-average", description="Average the parameters of fairseq checkpoints.")
     parser.add_argument(
-        "--inputs", type=Path, nargs="+", required=True, metavar="PATH", help="checkpoint files, or one folder"
+        "inputs", type=Path, nargs="*", metavar="PATH", help="checkpoints, or one folder: all its numbered checkpoints"
     )
+    parser.add_argument("--inputs", type=Path, nargs="+", default=[], dest="named", metavar="PATH", help="the same")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help="file to write the averaged model to"
     )
@@ -31,25 +32,18 @@ def get_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
-    from fairseq_seg.averaging import (
-        EPOCH,
-        UPDATE,
-        all_checkpoints,
-        average_checkpoints,
-        last_checkpoints,
-        save_checkpoint,
-    )
+    from fairseq_seg.averaging import EPOCH, UPDATE, average_checkpoints, last_checkpoints, save_checkpoint
 
-    inputs = options.inputs
-    if len(inputs) == 1 and inputs[0].is_dir():
-        inputs = all_checkpoints(inputs[0])
-    for count, pattern in ((options.num_epoch_checkpoints, EPOCH), (options.num_update_checkpoints, UPDATE)):
-        if count is not None:
-            if len(options.inputs) != 1:
-                raise SegError(
-                    "--num-epoch-checkpoints and --num-update-checkpoints need exactly one folder as --inputs."
-                )
-            inputs = last_checkpoints(options.inputs[0], pattern, count)
+    inputs = options.inputs + options.named
+    count, pattern = options.num_epoch_checkpoints, EPOCH
+    if options.num_update_checkpoints is not None:
+        count, pattern = options.num_update_checkpoints, UPDATE
+    if not inputs:
+        raise SegError("Nothing to average: name checkpoints or one folder.")
+    if count is not None and len(inputs) != 1:
+        raise SegError("--num-epoch-checkpoints and --num-update-checkpoints need exactly one folder as --inputs.")
+    if count is not None or (len(inputs) == 1 and inputs[0].is_dir()):
+        inputs = last_checkpoints(inputs[0], None if count is None else pattern, count)
     save_checkpoint(average_checkpoints(inputs), options.output)
 
 

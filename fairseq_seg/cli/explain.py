@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -123,7 +124,7 @@ def run(options: argparse.Namespace, rest: list[str]) -> None:
         print(terminal.legend(colour) + "\n")
     for explanation in (explanation for batch in explain_batches(options, rest) for explanation in batch):
         if options.json:
-            print(json.dumps(explanation.as_dict(), ensure_ascii=False))
+            print(json.dumps(asdict(explanation), ensure_ascii=False))
         else:
             print(terminal.render(explanation, colour))
         sys.stdout.flush()

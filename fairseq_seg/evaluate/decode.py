@@ -35,10 +35,9 @@ def generate(name: str, checkpoint: Path, options: list[str], split: Split, fold
     The log of fairseq-generate is beside its output, with the extension .log.
     """
     path = kept_path(folder, checkpoint, options, split, ".gen")
-    languages = ["-s", split.source_lang, "-t", split.target_lang]
     plugin = ["--user-dir", str(PACKAGE), "--task", "seg_translation"]
     decoding = ["--path", str(checkpoint), "--gen-subset", split.name, "--beam", "5", "--batch-size", "32"]
-    arguments = [str(split.data), *languages, *plugin, *decoding, *REMOVE[split.subword], *options]
+    arguments = [*split.arguments, *plugin, *decoding, *REMOVE[split.subword], *options]
     run_kept("fairseq_cli.generate", arguments, path, b"\nH-", len(split), name)
     return path
 

@@ -14,7 +14,7 @@ from fairseq_seg.evaluate.decode import kept_path, run_kept
 from fairseq_seg.evaluate.outputs import System
 from fairseq_seg.evaluate.split import Split
 from fairseq_seg.evaluate.systems import parse_checkpoint
-from fairseq_seg.explain.records import Baseline, Explanation
+from fairseq_seg.explain.records import Baseline, Explanation, RetrievedPair
 from fairseq_seg.files import read_text_file
 
 COUNT = 20
@@ -25,22 +25,24 @@ class Example:
     """A sentence translated by a system and by the baseline; `gain` is the difference in sentence chrF."""
 
     index: int
-    source: str
-    reference: str
     system: str
-    translation: str
-    baseline: str
-    baseline_translation: str
     score: float  # of the best pair, -1 for none
-    pair_source: str
-    pair_target: str
     gain: float
     gate: float | None  # the mean over the words
-    explanation: Explanation | None
+    baseline: Baseline
+    explanation: Explanation  # without words if the gates are not known
 
-    def as_dict(self) -> dict:
+    def as_dict(self, split: Split) -> dict:
         """Return plain values for JSON; the words' provenance is in seg-explain's own file."""
-        return {name: value for name, value in vars(self).items() if name != "explanation"}
+        return {name: value for name, value in vars(self).items() if name != "explanation"} | {
+            "source": split.sources[self.index],
+            "reference": split.references[self.index],
+            "translation": self.explanation.translation,
+            "baseline": self.baseline.system,
+            "baseline_translation": self.baseline.translation,
+            "pair_source": split.pair_sources[self.index],
+            "pair_target": split.pair_targets[self.index],
+        }
 
 
 def sentence_gains(translations: list[str], baseline: list[str], references: list[str]) -> np.ndarray:
@@ -68,12 +70,14 @@ def choose_sentences(gains: np.ndarray, spread: np.ndarray, count: int = COUNT) 
 
 def examples_of_outputs(split: Split, system: System, baseline: System) -> list[Example]:
     """Return examples of a system without gates, from its first run."""
-    ours, theirs = system.runs[0].lines, baseline.runs[0].lines
-    gains = sentence_gains(ours, theirs, split.references)
-    return [
-        _example(split, row, system.name, ours[row], baseline.name, theirs[row], gains[row])
-        for row in choose_sentences(gains, split.best)
-    ]
+    explanations = []
+    pairs = zip(split.best.tolist(), split.pair_sources, split.pair_targets, strict=True)
+    for source, translation, (score, pair_source, pair_target) in zip(
+        split.sources, system.runs[0].lines, pairs, strict=True
+    ):
+        retrieved = [RetrievedPair(-1, "best pair", score, pair_source, pair_target, [], [])] if score >= 0 else []
+        explanations.append(Explanation(source, translation, "", retrieved, [], []))
+    return _choose_examples(split, list(range(len(split))), system.name, explanations, baseline)
 
 
 def explained_examples(
@@ -91,49 +95,40 @@ def explained_examples(
         label = system.name if same else f"{' '.join([checkpoint[0].name, *checkpoint[1]])}, chosen by {system.name}"
         rows = sorted(example.index for example in examples_of_outputs(split, system, baseline))
         explanations = read_explanations(run_explain(*checkpoint, rows, split, folder))
-    theirs = [baseline.runs[0].lines[row] for row in rows]
-    ours = [explanation.translation for explanation in explanations]
-    gains = sentence_gains(ours, theirs, [split.references[row] for row in rows])
     gates = [float(np.mean([word.gate for word in explanation.words] or [0])) for explanation in explanations]
+    return _choose_examples(split, rows, label, explanations, baseline, gates)
+
+
+def _choose_examples(
+    split: Split,
+    rows: list[int],
+    system: str,
+    explanations: list[Explanation],
+    baseline: System,
+    gates: list[float] | None = None,
+) -> list[Example]:
+    """Choose from some rows of the split, spread over the gates or, without any, over the scores of the best pairs."""
+    theirs = [baseline.runs[0].lines[row] for row in rows]
+    references = [split.references[row] for row in rows]
+    gains = sentence_gains([explanation.translation for explanation in explanations], theirs, references)
     examples = []
-    for place in choose_sentences(gains, np.array(gates)):
-        example = _example(split, rows[place], label, ours[place], baseline.name, theirs[place], gains[place])
-        example.gate, example.explanation = gates[place], explanations[place]
+    for place in choose_sentences(gains, split.best[rows] if gates is None else np.array(gates)):
+        explanation, gate = explanations[place], None if gates is None else gates[place]
         # The explanation may have been made with another baseline, or with the binarized reference.
-        example.explanation.baseline = Baseline(baseline.name, theirs[place])
-        example.explanation.reference = example.reference
-        examples.append(example)
+        explanation.baseline = compared = Baseline(baseline.name, theirs[place])
+        explanation.reference = references[place]
+        score, gain = float(split.best[rows[place]]), float(gains[place])
+        examples.append(Example(rows[place], system, score, gain, gate, compared, explanation))
     return examples
-
-
-def _example(split: Split, row: int, system: str, ours: str, baseline: str, theirs: str, gain: float) -> Example:
-    return Example(
-        index=row,
-        source=split.sources[row],
-        reference=split.references[row],
-        system=system,
-        translation=ours,
-        baseline=baseline,
-        baseline_translation=theirs,
-        score=float(split.best[row]),
-        pair_source=split.pair_sources[row],
-        pair_target=split.pair_targets[row],
-        gain=float(gain),
-        gate=None,
-        explanation=None,
-    )
 
 
 def run_explain(checkpoint: Path, options: list[str], rows: list[int], split: Split, folder: Path) -> Path:
     """Run seg-explain on some sentences, or reuse an earlier output; return its path."""
-    names = [str(row) for row in rows]
-    path = kept_path(folder, checkpoint, [*options, *names], split, ".jsonl")
+    path = kept_path(folder, checkpoint, [*options, *map(str, rows)], split, ".jsonl")
     folder.mkdir(parents=True, exist_ok=True)
     sentences = path.with_suffix(".txt")
     sentences.write_text("".join(f"{split.source_symbols[row]}\n" for row in rows), encoding="utf-8")
-    languages = ["-s", split.source_lang, "-t", split.target_lang]
-    given = ["--path", str(checkpoint), "--input", str(sentences), "--json"]
-    arguments = [str(split.data), *languages, *given, *options]
+    arguments = [*split.arguments, "--path", str(checkpoint), "--input", str(sentences), "--json", *options]
     run_kept("fairseq_seg.cli.explain", arguments, path, b'\n{"source"', len(rows), "examples")
     return path
 

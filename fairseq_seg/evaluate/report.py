@@ -70,5 +70,5 @@ class Report:
             "systems": [asdict(system) for system in self.scores.systems],
             "sweep": [asdict(point) for point in self.sweep],
             "training": [asdict(curve) for curve in self.curves],
-            "examples": [example.as_dict() for example in self.examples],
+            "examples": [example.as_dict(split) for example in self.examples],
         }

@@ -44,6 +44,11 @@ class Split:
         """The bin (N,) of each best score."""
         return score_bins(self.best)
 
+    @property
+    def arguments(self) -> list[str]:
+        """The data-bin and languages, as fairseq's command lines take them."""
+        return [str(self.data), "-s", self.source_lang, "-t", self.target_lang]
+
     def __len__(self) -> int:
         return len(self.sources)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,23 +16,17 @@ INTERVAL = "±\N{NO-BREAK SPACE}95\N{NO-BREAK SPACE}%"
 
 @dataclass
 class Table:
-    """Columns and rows; the first column names the row, and `best` lists the columns in which a row is best."""
+    """Columns and rows; the first column names the row, and `best` lists the best cells as (row, column)."""
 
     heads: list[str]
     rows: list[list[str]]
-    best: dict[int, set[int]]
+    best: set[tuple[int, int]]
 
     def as_text(self) -> str:
         """Return the table for a terminal."""
-        widths = [max(map(len, column)) for column in zip(self.heads, *self.rows, strict=True)]
-        lines = []
-        for row in (self.heads, *self.rows):
-            first, *others = (
-                cell.ljust(width) if not place else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            lines.append("  ".join([first, *others]).rstrip())
-        return "\n".join(lines)
+        first, *others = (max(map(len, column)) for column in zip(self.heads, *self.rows, strict=True))
+        form = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
+        return "\n".join(form.format(*row).rstrip() for row in (self.heads, *self.rows))
 
 
 def show_p(p_value: float | None) -> str:
@@ -46,62 +41,48 @@ def show_gain(gain: float) -> str:
     return f"{gain:+.1f}".replace("-", "−")
 
 
+def show(number: Any, digits: int = 1) -> str:
+    """Format a number that may not be known."""
+    return NOTHING if number is None else f"{number:.{digits}f}"
+
+
 def headline(scores: Scores) -> Table:
     """Return one row per system."""
     baseline = scores.system(scores.baseline)
     several = any(len(system.bleu) > 1 for system in scores.systems)
-    heads = [
-        "system",
-        "BLEU",
-        INTERVAL,
-        f"−\N{NO-BREAK SPACE}{scores.baseline}",
-        "p",
-        "chrF",
-        "BLEU Moses",
-        "pairs",
-        "sent./s",
-    ]
-    heads += ["runs"] if several else []
+    gain = f"−\N{NO-BREAK SPACE}{scores.baseline}"
+    heads = ["system", "BLEU", INTERVAL, gain, "p", "chrF", "BLEU Moses", "pairs", "sent./s", *["runs"] * several]
     rows = []
     for system in scores.systems:
-        itself = system is baseline
+        spread = f": {min(system.bleu):.1f}–{max(system.bleu):.1f}" if len(system.bleu) > 1 else ""
         row = [
             system.name,
-            f"{system.mean_bleu:.1f}",
-            f"{system.bleu_ci:.1f}",
-            NOTHING if itself else show_gain(system.mean_bleu - baseline.mean_bleu),
+            show(system.mean_bleu),
+            show(system.bleu_ci),
+            NOTHING if system is baseline else show_gain(system.mean_bleu - baseline.mean_bleu),
             show_p(system.p_value),
-            f"{np.mean(system.chrf):.1f}",
-            f"{np.mean(system.moses_bleu):.1f}",
-            NOTHING if system.pairs is None else f"{system.pairs:.2f}",
-            NOTHING if system.speed is None else f"{system.speed:.1f}",
+            show(np.mean(system.chrf)),
+            show(np.mean(system.moses_bleu)),
+            show(system.pairs, 2),
+            show(system.speed),
+            f"{len(system.bleu)}{spread}",
         ]
-        if several:
-            spread = f": {min(system.bleu):.1f}–{max(system.bleu):.1f}" if len(system.bleu) > 1 else ""
-            row.append(f"{len(system.bleu)}{spread}")
-        rows.append(row)
-    columns = {1: _means(scores, "bleu"), 5: _means(scores, "chrf"), 6: _means(scores, "moses_bleu")}
-    best: dict[int, set[int]] = {}
-    for column, values in columns.items():
-        best.setdefault(int(np.argmax(values)), set()).add(column)
+        rows.append(row[: len(heads)])
+    best = set()
+    for column, name in ((1, "bleu"), (5, "chrf"), (6, "moses_bleu")):
+        best.add((int(np.argmax([np.mean(getattr(system, name)) for system in scores.systems])), column))
     return Table(heads, rows, best)
-
-
-def _means(scores: Scores, name: str) -> list[float]:
-    return [float(np.mean(getattr(system, name))) for system in scores.systems]
 
 
 def by_bin(scores: Scores, bins: np.ndarray) -> Table:
     """Return BLEU of every system, one row per score bin with sentences."""
     rows: list[list[str]] = []
-    best: dict[int, set[int]] = {}
+    best = set()
     for name, bin in BINS:
-        count = int((bins == bin).sum())
-        if not count:
-            continue
-        bleu = [system.bin_bleu[bin] for system in scores.systems]
-        best[len(rows)] = {2 + int(np.argmax(bleu))}
-        rows.append([name.replace("-", "–"), f"{count:,}", *(f"{score:.1f}" for score in bleu)])
+        if count := int((bins == bin).sum()):
+            bleu = [system.bin_bleu[bin] for system in scores.systems]
+            best.add((len(rows), 2 + int(np.argmax(bleu))))
+            rows.append([name.replace("-", "–"), f"{count:,}", *map(show, bleu)])
     return Table(["best score", "sentences", *(system.name for system in scores.systems)], rows, best)
 
 
@@ -114,15 +95,7 @@ def empty_bins(bins: np.ndarray) -> str:
 def by_pairs(points: list[SystemScores]) -> Table:
     """Return one row per number of retrieved pairs in the sweep."""
     rows = [
-        [
-            point.name,
-            f"{point.mean_bleu:.1f}",
-            f"{point.bleu_ci:.1f}",
-            f"{np.mean(point.chrf):.1f}",
-            NOTHING if point.pairs is None else f"{point.pairs:.2f}",
-            NOTHING if point.speed is None else f"{point.speed:.1f}",
-        ]
-        for point in points
+        [p.name, *map(show, (p.mean_bleu, p.bleu_ci, np.mean(p.chrf))), show(p.pairs, 2), show(p.speed)] for p in points
     ]
-    best = {int(np.argmax([point.mean_bleu for point in points])): {1}} if points else {}
+    best = {(int(np.argmax([point.mean_bleu for point in points])), 1)}
     return Table(["K", "BLEU", INTERVAL, "chrF", "pairs", "sent./s"], rows, best)

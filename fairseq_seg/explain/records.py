@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq_seg.corpus.subwords import Spelling
@@ -73,26 +73,37 @@ class Explanation:
     baseline: Baseline | None = None
     reference: str | None = None
 
-    def as_dict(self) -> dict:
-        """Return plain lists and dictionaries, for JSON."""
-        return asdict(self)
+    @property
+    def note(self) -> str:
+        """What a reader should know about the whole sentence, if anything."""
+        if self.exact:
+            return "An exact match: A is its target, verbatim. The figures are those of the model for this target."
+        if not self.pairs:
+            return "No pair was retrieved: every word is generated."
+        return (
+            "Deep fusion copies nothing: the gate is the weight of the memory's state." if self.fusion == "deep" else ""
+        )
+
+    def copies(self, rank: int) -> dict[int, list[int]]:
+        """Return, for each word of a pair's target that was copied, which words of the translation copy it."""
+        copies = defaultdict(list)
+        for index, word in enumerate(self.words):
+            if word.copied_from is not None and word.copied_from.pair == rank:
+                copies[word.copied_from.position].append(index)
+        return copies
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
-        """Restore an explanation from what `as_dict` returned."""
-
-        def token(values: dict[str, Any]) -> Token:
-            return Token(**{**values, "slot": Slot(**values["slot"]) if values["slot"] else None})
-
-        return cls(
-            **values
-            | {
-                "pairs": [RetrievedPair(**pair) for pair in values["pairs"]],
-                "symbols": [token(symbol) for symbol in values["symbols"]],
-                "words": [token(word) for word in values["words"]],
-                "baseline": Baseline(**values["baseline"]) if values["baseline"] else None,
-            }
-        )
+        """Restore an explanation from what `dataclasses.asdict` returned."""
+        pairs = [RetrievedPair(**pair) for pair in values["pairs"]]
+        tokens = {
+            name: [
+                Token(**token | {"slot": Slot(**token["slot"]) if token["slot"] else None}) for token in values[name]
+            ]
+            for name in ("symbols", "words")
+        }
+        baseline = Baseline(**values["baseline"]) if values["baseline"] else None
+        return cls(**values | tokens | {"pairs": pairs, "baseline": baseline})
 
 
 def merge_words(symbols: list[Token], pairs: list[RetrievedPair], spelling: Spelling) -> list[Token]:

@@ -28,14 +28,11 @@ def _word(word: Token, colour: bool) -> str:
 
 
 def _retrieved_target(explanation: Explanation, rank: int, colour: bool) -> str:
-    gates: dict[int, float] = {}
-    for word in explanation.words:
-        if word.copied_from is not None and word.copied_from.pair == rank:
-            gates[word.copied_from.position] = max(word.gate, gates.get(word.copied_from.position, 0.0))
-    words = []
+    words, copies = [], explanation.copies(rank)
     for position, text in enumerate(map(visible, explanation.pairs[rank].target_words)):
-        if position in gates:
-            text = _paint(text, gates[position], True) if colour else f"[{text}]"
+        if position in copies:
+            gate = max(explanation.words[index].gate for index in copies[position])
+            text = _paint(text, gate, True) if colour else f"[{text}]"
         words.append(text)
     return " ".join(words)
 
@@ -56,10 +53,8 @@ def render(explanation: Explanation, colour: bool) -> str:
         rows.append((f"RS{rank + 1}", visible(pair.source)))
         rows.append((f"RT{rank + 1}", _retrieved_target(explanation, rank, colour)))
     rows.append(("A", " ".join(_word(word, colour) for word in explanation.words)))
-    if explanation.exact:
-        rows.append(("", "an exact match: this is its target, verbatim"))
-    elif explanation.pairs and explanation.fusion == "deep":
-        rows.append(("", "deep fusion copies nothing: the gate is how much the memory's state counted"))
+    if explanation.pairs and explanation.note:
+        rows.append(("", explanation.note))
     if explanation.baseline is not None:
         rows.append(("B", f"{visible(explanation.baseline.translation)}   ({visible(explanation.baseline.system)})"))
     if explanation.reference is not None:

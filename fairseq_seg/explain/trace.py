@@ -80,37 +80,16 @@ def trace(model: SegGRUModel, net_input: dict, target: Tensor) -> list[list[Toke
         pair = pairs["ranks"].gather(1, best)
         position = pairs["slots"].gather(1, best) % pairs["tokens"].size(1)
         can_copy = pairs["slots"].ge(0).any(dim=1).tolist()
-    tensors = (target, gate, p_copy, log_p.exp(), log_gen.exp(), weight, pair, position)
-    columns: list[list] = [tensor.tolist() for tensor in tensors]
-    return [
-        [
-            _token(dictionary.symbols[symbol], can_copy[row], *figures)
-            for symbol, *figures in zip(*(column[row] for column in columns), strict=True)
-            if symbol != dictionary.pad()
-        ]
-        for row in range(target.size(0))
-    ]
-
-
-def _token(
-    text: str,
-    can_copy: bool,
-    gate: float,
-    p_copy: float,
-    probability: float,
-    p_gen: float,
-    weight: float,
-    pair: int,
-    position: int,
-) -> Token:
-    copied = gate * p_copy
-    return Token(
-        text=text,
-        gate=gate,
-        copied=copied,
-        share=copied / probability if probability else 0.0,
-        probability=probability,
-        p_copy=p_copy if can_copy else None,
-        p_gen=p_gen,
-        slot=Slot(pair, position, weight) if weight > 0 else None,
-    )
+    copied, p = gate * p_copy, log_p.exp()
+    share = (copied / p).masked_fill(p == 0, 0.0)
+    tensors = (target, gate, copied, share, p, p_copy, log_gen.exp(), weight, pair, position)
+    traced = []
+    for copies, columns in zip(can_copy, zip(*(tensor.tolist() for tensor in tensors), strict=True), strict=True):
+        tokens = []
+        for symbol, zeta, mass, part, both, in_memory, generated, q, rank, place in zip(*columns, strict=True):
+            if symbol != dictionary.pad():
+                slot = Slot(rank, place, q) if q > 0 else None
+                text, p_of_copy = dictionary.symbols[symbol], in_memory if copies else None
+                tokens.append(Token(text, zeta, mass, part, both, p_of_copy, generated, slot))
+        traced.append(tokens)
+    return traced

@@ -2,7 +2,7 @@
 VENV = .venv
 # The Python that makes the environment where VENV does not exist yet.
 PYTHON = python3
-# Plain-text PREFIX.en and PREFIX.fr for the demo, instead of LibreOffice's help from Debian.
+# Plain-text PREFIX.en and PREFIX.fr for the demo, instead of LibreOffice's help.
 CORPUS =
 # What `make test` runs.
 TESTS = tests

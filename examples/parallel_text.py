@@ -1,26 +1,30 @@
 """Split a plain-text parallel corpus, PREFIX.en and PREFIX.fr, into train, dev and test, cleaned and described.
 
-Pairs that are no translations, too short, too long or of unlike lengths are left out, and every source is kept once, so
-that no held-out source is trained on. dev and test are drawn at random with a fixed seed: the same text gives the same
-files.
+Pairs that are not translations, are too short or too long, or differ much in length are left out. Every source is kept
+once, so that no held-out source is trained on. dev and test are drawn with a fixed seed.
 """
 
 import argparse
-import os
 import random
 import re
-import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
+from tqdm import tqdm
+
+from fairseq_seg.files import make_whole
 
 SEED = 1
 TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A source sentence, its translation, and the page they stand on."""
 
     source: str
@@ -28,9 +32,8 @@ class Pair:
     page: str
 
 
-@dataclass(frozen=True)
-class Size:
-    """Which pairs a corpus takes: lengths in tokens, held-out pairs a set, and at most how many pairs to train on."""
+class Size(NamedTuple):
+    """Limits of a corpus: tokens per sentence, held-out pairs per set, and pairs to train on."""
 
     source_tokens: int
     target_tokens: int
@@ -93,35 +96,23 @@ def without_repeats(pairs: Iterable[Pair]) -> list[Pair]:
 
 def best_matches(queries: Sequence[str], memory: Sequence[str]) -> list[float]:
     """Return for every query the fuzzy score (Eq. 3, on words) of the nearest other sentence of `memory`."""
-    import numpy as np
-    from rapidfuzz.distance import Levenshtein
-    from rapidfuzz.process import cdist
-    from tqdm import tqdm
-
-    # One character a word: the edit distance of strings is several times quicker than that of lists.
+    # One character per word: the edit distance of strings is several times quicker than that of lists.
     symbols: dict[str, str] = {}
 
     def coded(text: str) -> str:
         return "".join(symbols.setdefault(token, chr(0x100 + len(symbols))) for token in tokens(text))
 
-    coded_queries, coded_memory = [coded(text) for text in queries], [coded(text) for text in memory]
+    coded_memory = [coded(text) for text in memory]
     place = {text: index for index, text in enumerate(memory)}
-    best = []
-    with tqdm(total=len(queries), desc="best matches", unit="sentence") as bar:
-        for start in range(0, len(queries), 256):
-            chunk = range(start, min(start + 256, len(queries)))
-            scores = cdist(
-                [coded_queries[i] for i in chunk],
-                coded_memory,
-                scorer=Levenshtein.normalized_similarity,
-                dtype=np.float32,
-                workers=-1,
-            )
-            for row, i in enumerate(chunk):
-                if queries[i] in place:
-                    scores[row, place[queries[i]]] = 0
-            best += scores.max(axis=1, initial=0).tolist()
-            bar.update(len(chunk))
+    best: list[float] = []
+    for start in tqdm(range(0, len(queries), 256), desc="best matches", unit=" x 256 sentences"):
+        chunk = queries[start : start + 256]
+        options = {"scorer": Levenshtein.normalized_similarity, "dtype": np.float32, "workers": -1}
+        scores = cdist([coded(text) for text in chunk], coded_memory, **options)
+        for row, text in enumerate(chunk):
+            if text in place:
+                scores[row, place[text]] = 0
+        best += scores.max(axis=1, initial=0).tolist()
     return best
 
 
@@ -132,85 +123,68 @@ def split(pairs: Sequence[Pair], held_out: int) -> dict[str, list[Pair]]:
     shuffled = sorted(pairs, key=lambda pair: pair.source)
     random.Random(SEED).shuffle(shuffled)
     held_out = min(held_out, len(shuffled) // 10)
-    return {
-        "train": shuffled[2 * held_out :],
-        "dev": shuffled[:held_out],
-        "test": shuffled[held_out : 2 * held_out],
-    }
+    dev, test, train = shuffled[:held_out], shuffled[held_out : 2 * held_out], shuffled[2 * held_out :]
+    return {"train": train, "dev": dev, "test": test}
 
 
 def statistics(splits: dict[str, list[Pair]], source_language: str, target_language: str) -> str:
-    """Describe a corpus in Markdown: sizes, vocabularies, and how near the training set comes to the test set."""
+    """Describe a corpus in Markdown: sizes, vocabularies, and how similar the training set is to the test set."""
+
+    def all_tokens(name: str) -> list[list[str]]:
+        return [
+            [token for text in side for token in tokens(text)] for side in list(zip(*splits[name], strict=True))[:2]
+        ]
+
     rows = [
         f"| set | pairs | {source_language} tokens | {target_language} tokens | tokens per pair |",
-        "|---|---|---|---|---|",
+        "|---" * 5 + "|",
     ]
     for name, pairs in splits.items():
-        n_source, n_target = (sum(len(tokens(getattr(p, side))) for p in pairs) for side in ("source", "target"))
-        average = f"{n_source / len(pairs):.1f} / {n_target / len(pairs):.1f}"
-        rows.append(f"| {name} | {len(pairs):,} | {n_source:,} | {n_target:,} | {average} |")
-    words_source, words_target = (
-        len({token for pair in splits["train"] for token in tokens(getattr(pair, side))})
-        for side in ("source", "target")
-    )
+        source, target = map(len, all_tokens(name))
+        average = f"{source / len(pairs):.1f} / {target / len(pairs):.1f}"
+        rows.append(f"| {name} | {len(pairs):,} | {source:,} | {target:,} | {average} |")
+    source, target = (len(set(side)) for side in all_tokens("train"))
     best = best_matches([p.source for p in splits["test"][:1000]], [p.source for p in splits["train"]])
     shares = [sum(score >= bound for score in best) / len(best) for bound in (0.5, 0.7, 0.9)]
-    rows += [
-        "",
-        f"Words in the training set: {source_language} {words_source:,}, {target_language} {words_target:,}.",
+    return "\n".join(rows) + (
+        f"\n\nWords in the training set: {source_language} {source:,}, {target_language} {target:,}.\n"
         f"Best fuzzy match of {len(best):,} test sentences in the training set: mean {sum(best) / len(best):.3f};"
-        f" at least 0.5 for {shares[0]:.0%}, 0.7 for {shares[1]:.0%}, 0.9 for {shares[2]:.0%}.",
-        "",
-    ]
-    return "\n".join(rows)
-
-
-def write(splits: dict[str, list[Pair]], source_language: str, target_language: str, output: Path) -> None:
-    """Write the sets as text and their statistics into a new folder, whole or not at all."""
-    part = output.with_name(output.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    for name, pairs in splits.items():
-        for language, side in ((source_language, "source"), (target_language, "target")):
-            text = "".join(getattr(pair, side) + "\n" for pair in pairs)
-            (part / f"{name}.{language}").write_text(text, encoding="utf-8")
-    (part / "statistics.md").write_text(statistics(splits, source_language, target_language), encoding="utf-8")
-    os.rename(part, output)
+        f" at least 0.5 for {shares[0]:.0%}, 0.7 for {shares[1]:.0%}, 0.9 for {shares[2]:.0%}.\n"
+    )
 
 
 def write_once(make: Callable[[], dict[str, list[Pair]]], source: str, target: str, output: Path) -> None:
-    """Make a corpus unless it is there already, and print its statistics."""
+    """Write a corpus and its statistics into a new folder, whole or not at all; keep an existing one."""
     if output.exists():
-        print(f"{output} is there already and is kept; remove it to make it anew.")
+        print(f"{output} exists and is kept; remove it to rebuild it.")
     else:
-        write(make(), source, target, output)
+        splits = make()
+        with make_whole(output) as folder:
+            for name, pairs in splits.items():
+                for language, side in ((source, "source"), (target, "target")):
+                    text = "".join(getattr(pair, side) + "\n" for pair in pairs)
+                    (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+            (folder / "statistics.md").write_text(statistics(splits, source, target), encoding="utf-8")
     print((output / "statistics.md").read_text(encoding="utf-8"), end="")
 
 
-def parse_args(description: str) -> argparse.Namespace:
-    """Read the command line of a script that makes a corpus of two text files."""
+def run(description: str, divide: Callable[[Iterable[Pair]], dict[str, list[Pair]]]) -> None:
+    """Run the command line of a script that divides two text files into train, dev and test."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--corpus", required=True, metavar="PREFIX", help="PREFIX.en and PREFIX.fr, one sentence per line"
-    )
-    parser.add_argument("-s", "--source", required=True, metavar="LANG", help="source language: the ending of its file")
-    parser.add_argument("-t", "--target", required=True, metavar="LANG", help="target language: the ending of its file")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to make")
-    return parser.parse_args()
+    add = partial(parser.add_argument, required=True)
+    add("--corpus", metavar="PREFIX", help="PREFIX.en and PREFIX.fr, one sentence per line")
+    add("-s", "--source", metavar="LANG", help="source language: the extension of its file")
+    add("-t", "--target", metavar="LANG", help="target language: the extension of its file")
+    add("--output", type=Path, metavar="DIR", help="folder to create")
+    args = parser.parse_args()
+    languages = args.source, args.target
+    write_once(lambda: divide(pairs_from_text(args.corpus, *languages)), *languages, args.output)
 
 
-def main() -> None:
-    """Run the command line."""
-    args = parse_args(__doc__)
-
-    def make() -> dict[str, list[Pair]]:
-        found = pairs_from_text(args.corpus, args.source, args.target)
-        return split(
-            without_repeats(pair for pair in found if is_translation(pair.source, pair.target, FULL)), FULL.held_out
-        )
-
-    write_once(make, args.source, args.target, args.output)
+def cleaned(pairs: Iterable[Pair], size: Size) -> list[Pair]:
+    """Keep the pairs worth training on, each source once."""
+    return without_repeats(pair for pair in pairs if is_translation(pair.source, pair.target, size))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, lambda pairs: split(cleaned(pairs, FULL), FULL.held_out))

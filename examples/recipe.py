@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from tqdm import tqdm
+
 ROOT = Path(__file__).resolve().parents[1]
 NO_MEMORY = re.compile(r"--memory-k[ =]0\b")
 WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
@@ -51,11 +53,12 @@ class Recipe:
     """A configuration file."""
 
     pairs: list[str]  # language pairs of the text, as en-fr
-    prepare: str  # command that makes the folder {text} with train, dev and test; takes --corpus PREFIX
+    prepare: str  # command that makes the folder {text} with train, dev and test
     symbols: int  # subwords per language
     train: str  # options of every fairseq-train
     updates: int  # of every system, after the base
     systems: dict[str, System]
+    prepare_corpus: str = ""  # command that does it from --corpus PREFIX, if `prepare` cannot
     directions: list[str] = field(default_factory=list)  # translated; by default the pairs as they are written
     base_updates: int = 0  # of the plain translator that all systems of a direction start from; 0: from nothing
     base_train: str = ""  # options of its fairseq-train alone
@@ -116,8 +119,9 @@ class Runner:
         self.environment = environment
         self.stopping = Event()
 
-    def once(self, folder: Path, step: str, command: list[str], after: Sequence[Path] = ()) -> Path:
+    def once(self, folder: Path, step: str, parts: Sequence[object], after: Sequence[Path] = ()) -> Path:
         """Run a step in the foreground, unless it is finished and up to date; return its mark."""
+        command = [str(part) for part in parts]
         mark = folder / f"{step}.finished"
         if not mark.exists() or outdated(mark, command, after):
             self.show(command)
@@ -137,8 +141,6 @@ class Runner:
 
     def train(self, folder: Path, name: str, updates: int, command: list[str], position: int) -> None:
         """Run a training beside others, its output in train.out and its progress, read from its log, as a bar."""
-        from tqdm import tqdm
-
         finished = folder / "train.finished"
         if finished.exists():
             return
@@ -170,14 +172,12 @@ class Runner:
             with log.open("rb") as stream:
                 stream.seek(max(0, log.stat().st_size - 16384))
                 lines = stream.read().decode("utf-8", "replace").splitlines()
-            if found := [updates for line in lines if (updates := logged_updates(line)) is not None]:
-                bar.update(found[-1] - bar.n)
+            found = [updates for updates in map(logged_updates, lines) if updates is not None]
+            bar.update(found[-1] - bar.n if found else 0)
 
     @staticmethod
     def show(command: list[str]) -> None:
         """Print a command so that it can be copied."""
-        from tqdm import tqdm
-
         tqdm.write(f"\n$ {shlex.join(command)}", file=sys.stderr)
 
 
@@ -199,38 +199,37 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
     if corpus and Path(corpus, f"train.{source}").exists():
         text = Path(corpus).resolve()
     else:
-        prepare = shlex.split(recipe.prepare.format(source=source, target=target, text=shlex.quote(str(text))))
+        template = (corpus and recipe.prepare_corpus) or recipe.prepare
+        prepare = shlex.split(template.format(source=source, target=target, text=shlex.quote(str(text))))
         prepare += ["--corpus", corpus] if corpus else []
         given = [path for language in languages if corpus and (path := Path(f"{corpus}.{language}")).exists()]
         mark = folder / "prepare.finished"
         if mark.exists() and outdated(mark, prepare, given):
             shutil.rmtree(text)  # what is there would be kept
         runner.once(folder, "prepare", prepare, given)
-    encoded = []
-    for language in languages:
-        model = folder / f"subword.{language}"
-        learn = ["--input", text / f"train.{language}", "--model", model, "--vocab-size", recipe.symbols]
-        train = strings("seg-subword", "train", *learn)
-        learned = runner.once(folder, f"subword-{language}", train, [text / f"train.{language}"])
+    encoded, symbols, dictionaries = [], folder / "symbols", []
+    for language, option in zip(languages, ("--srcdict", "--tgtdict"), strict=True):
+        model, train = folder / f"subword.{language}", text / f"train.{language}"
+        learn = ["seg-subword", "train", "--input", train, "--model", model, "--vocab-size", recipe.symbols]
+        learned = runner.once(folder, f"subword-{language}", learn, [train])
+        dictionaries += [option, f"{model}.dict.txt"]
         for split in ("train", "dev", "test"):
-            encode = ["--input", text / f"{split}.{language}", "--output", folder / "symbols" / f"{split}.{language}"]
-            command = strings("seg-subword", "encode", "--model", f"{model}.model", *encode)
-            used = [learned, text / f"{split}.{language}"]
-            encoded.append(runner.once(folder, f"encode-{split}-{language}", command, used))
-    prefixes = {"--trainpref": "train", "--validpref": "dev", "--testpref": "test"}
-    options = [part for option, split in prefixes.items() for part in (option, folder / "symbols" / split)]
-    dictionaries = [
-        *("--srcdict", folder / f"subword.{source}.dict.txt"),
-        *("--tgtdict", folder / f"subword.{target}.dict.txt"),
+            plain, output = text / f"{split}.{language}", symbols / f"{split}.{language}"
+            encode = ["seg-subword", "encode", "--model", f"{model}.model", "--input", plain, "--output", output]
+            encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, [learned, plain]))
+    files = ["--trainpref", symbols / "train", "--validpref", symbols / "dev", "--testpref", symbols / "test"]
+    command = [
+        "fairseq-preprocess",
+        "-s",
+        source,
+        "-t",
+        target,
+        *files,
+        *dictionaries,
+        "--destdir",
+        folder / "data-bin",
     ]
-    destination = ["--destdir", folder / "data-bin"]
-    command = strings("fairseq-preprocess", "-s", source, "-t", target, *options, *dictionaries, *destination)
     return text, runner.once(folder, "binarize", command, encoded)
-
-
-def strings(*parts: object) -> list[str]:
-    """Return the parts of a command as text."""
-    return [str(part) for part in parts]
 
 
 def train_systems(
@@ -244,7 +243,7 @@ def train_systems(
     def command(run: Path, seed: int, updates: int, *options: object) -> list[str]:
         own = ["--seed", seed, "--max-update", updates, "--save-dir", run, "--log-file", run / "train.log"]
         common = [data, "-s", source, "-t", target, *plugin, *shlex.split(recipe.train), *kept]
-        return strings("fairseq-train", *common, *options, *own)
+        return [str(part) for part in ("fairseq-train", *common, *options, *own)]
 
     start: list[object] = []
     used = [made]
@@ -294,23 +293,17 @@ def make_models(
             continue
         run = run_folder(folder, name, system.seeds[0])
         command = ["seg-model", shared / "data-bin", "-s", source, "-t", target, "--path", run / recipe.checkpoint]
-        for side, language in (("source", source), ("target", target)):
-            command += [f"--spm-{side}", shared / f"subword.{language}.model"]
+        command += ["--spm-source", shared / f"subword.{source}.model"]
+        command += ["--spm-target", shared / f"subword.{target}.model"]
         command += ["--output", run / "model", *with_equals(system.generate)]
-        runner.once(run, "model", strings(*command), [made, run / "train.finished"])
+        runner.once(run, "model", command, [made, run / "train.finished"])
         folders.append(run / "model")
     return folders
 
 
 def with_equals(options: str) -> list[str]:
     """Return options in the form --name=value, which seg-model takes."""
-    joined: list[str] = []
-    for part in shlex.split(options):
-        if part.startswith("--") or not joined:
-            joined.append(part)
-        else:
-            joined[-1] += f"={part}"
-    return joined
+    return shlex.split(re.sub(r"(--[\w-]+)[ \n]+(?!--)", r"\1=", options.strip()))
 
 
 def evaluate(recipe: Recipe, direction: str, data: Path, made: Path, text: Path, folder: Path, runner: Runner) -> None:
@@ -334,7 +327,7 @@ def evaluate(recipe: Recipe, direction: str, data: Path, made: Path, text: Path,
         run = run_folder(folder, recipe.sweep, system.seeds[0])
         command += ["--sweep", run / recipe.checkpoint, "--examples", translator(run, system)]
     command += ["--html", folder / "report.html", "--json", folder / "report.json", "--figures", folder / "figures"]
-    runner.once(folder, "evaluate", strings(*command), used)
+    runner.once(folder, "evaluate", command, used)
 
 
 def main() -> None:
@@ -349,9 +342,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="default: 'output' beside the configuration file")
     parser.add_argument("--directions", nargs="+", metavar="EN-FR", help="some of the recipe's directions, or yours")
-    parser.add_argument(
-        "--systems", nargs="+", metavar="NAME", help="train only these and write no report: to share the work out"
-    )
+    parser.add_argument("--systems", nargs="+", metavar="NAME", help="train only these and write no report")
     args = parser.parse_args()
     # A plain `kill` stops the trainings as Ctrl-C does: one left behind would write into the folder of the next.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -386,7 +377,7 @@ def run(args: argparse.Namespace) -> None:
         data = shared / "data-bin"
         attach: list[object] = ["seg-attach", data, "-s", source, "-t", target, *shlex.split(recipe.attach)]
         own.mkdir(parents=True, exist_ok=True)
-        made = runner.once(own, "attach", strings(*attach), [made])
+        made = runner.once(own, "attach", attach, [made])
         systems = args.systems or list(recipe.systems)
         train_systems(recipe, direction, data, made, own, systems, runner)
         for folder in make_models(recipe, direction, shared, made, own, systems, runner):

@@ -35,6 +35,7 @@ def command(prog: str, stopped: str = "stopped.") -> Callable[[Callable[P, None]
     def decorate(main: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(main)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+            os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; see `one_thread`
             try:
                 if (args[0] if args and args[0] is not None else sys.argv[1:]) == ["--version"]:
                     print(f"{prog} {version('fairseq-seg')}")

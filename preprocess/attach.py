@@ -26,57 +26,34 @@ def get_parser() -> argparse.ArgumentParser:
         formatter_class=DefaultsFormatter,
     )
     add_data_bin(parser, "the --destdir of fairseq-preprocess")
-    parser.add_argument("--splits", default="train,valid,test", help="splits to attach pairs to, if they exist")
-    parser.add_argument("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
-    parser.add_argument(
-        "--candidates", type=positive, default=usual.candidates, help="pairs per sentence to choose from"
+    add, units = parser.add_argument, ("symbol", "word")
+    add("--splits", default="train,valid,test", help="splits to attach pairs to, if they exist")
+    add("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
+    add("--candidates", type=positive, default=usual.candidates, help="pairs per sentence to choose from")
+    add("--keep", type=positive, default=16, help="pairs per sentence to keep: the largest possible --memory-k")
+    add("--query-unit", choices=units, default=usual.query_unit, help="what Lucene searches for")
+    add("--score-unit", choices=units, default=usual.score_unit, help="what Eq. 3 compares")
+    add("--k1", type=float, default=usual.k1, help="BM25: how strongly repeated symbols count")
+    add("--b", type=float, default=usual.b, help="BM25: how strongly long sentences are penalised")
+    add("--min-score", type=float, default=0.0, help="leave out pairs with a lower fuzzy score")
+    help = (
+        "for training sentences, leave out pairs with the same source and target (which includes the sentence itself)"
     )
-    parser.add_argument(
-        "--keep", type=positive, default=16, help="pairs per sentence to keep, which is the largest possible --memory-k"
+    add("--exclude", choices=("pair", "source"), default="pair", help=f"{help}, or all pairs with the same source")
+    help = "number of search processes, each using half a gigabyte"
+    add("--processes", type=positive, default=os.cpu_count(), help=help)
+    help = "split the index into this many shards, for a training set that is too large for one process; the result is"
+    add("--shards", type=positive, help=f"{help} the same (without it, an existing index is used as it is)")
+    help = "search on an Apache Spark cluster (spark://host:7077, yarn or local[2]) instead of in --processes"
+    add("--spark", metavar="MASTER", help=help)
+    help = (
+        "with --spark: divide a split into this many tasks (without it, 5,000 sentences each, or fewer if a core would"
     )
-    units = ("symbol", "word")
-    parser.add_argument("--query-unit", choices=units, default=usual.query_unit, help="what Lucene searches for")
-    parser.add_argument("--score-unit", choices=units, default=usual.score_unit, help="what Eq. 3 compares")
-    parser.add_argument("--k1", type=float, default=usual.k1, help="BM25: how strongly repeated symbols count")
-    parser.add_argument("--b", type=float, default=usual.b, help="BM25: how strongly long sentences are penalised")
-    parser.add_argument("--min-score", type=float, default=0.0, help="leave out pairs with a lower fuzzy score")
-    parser.add_argument(
-        "--exclude",
-        choices=("pair", "source"),
-        default="pair",
-        help="for training sentences, leave out pairs with the same source and target (which includes the sentence "
-        "itself), or all pairs with the same source",
+    add("--spark-partitions", type=positive, metavar="N", help=f"{help} otherwise be idle)")
+    help = (
+        "with --spark: a data-bin with the training set and its index, on a path that all machines share (without it,"
     )
-    parser.add_argument(
-        "--processes",
-        type=positive,
-        default=os.cpu_count(),
-        help="number of search processes, each using half a gigabyte",
-    )
-    parser.add_argument(
-        "--shards",
-        type=positive,
-        help="split the index into this many shards, for a training set that is too large for one process; the result "
-        "is the same (without it, an existing index is used as it is)",
-    )
-    parser.add_argument(
-        "--spark",
-        metavar="MASTER",
-        help="search on an Apache Spark cluster (spark://host:7077, yarn or local[2]) instead of in --processes",
-    )
-    parser.add_argument(
-        "--spark-partitions",
-        type=positive,
-        metavar="N",
-        help="with --spark: divide a split into this many tasks (without it, 5,000 sentences each, or fewer if a core "
-        "would otherwise be idle)",
-    )
-    parser.add_argument(
-        "--spark-index",
-        metavar="PATH",
-        help="with --spark: a data-bin with the training set and its index, on a path that all machines share (without "
-        "it, each machine is sent a copy)",
-    )
+    add("--spark-index", metavar="PATH", help=f"{help} each machine is sent a copy)")
     return parser
 
 

@@ -23,11 +23,8 @@ def get_parser() -> argparse.ArgumentParser:
         "memory is likely to help.",
     )
     add_data_bin(parser, "a data-bin that seg-attach has run on")
-    parser.add_argument(
-        "--subword",
-        choices=SUBWORD_KINDS,
-        help="how the target text was split into symbols (default: inferred from the dictionary)",
-    )
+    help = "how the target text was split into symbols (default: inferred from the dictionary)"
+    parser.add_argument("--subword", choices=SUBWORD_KINDS, help=help)
     parser.add_argument("--copies", metavar="FOLDER", help="also write the TM translations, to FOLDER/SPLIT.TARGET")
     parser.add_argument("--png", metavar="FILE", help="also draw a histogram of the best scores")
     return parser

@@ -28,18 +28,12 @@ def get_parser() -> argparse.ArgumentParser:
     training = commands.add_parser("train", help="train a model; write PREFIX.model and PREFIX.dict.txt")
     training.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="plain text, UTF-8")
     training.add_argument("--model", type=Path, required=True, metavar="PREFIX", help="prefix of the files to write")
-    training.add_argument(
-        "--vocab-size",
-        type=int,
-        required=True,
-        metavar="N",
-        help="number of symbols, including fairseq's four special ones",
-    )
+    help = "number of symbols, including fairseq's four special ones"
+    training.add_argument("--vocab-size", type=int, required=True, metavar="N", help=help)
 
     encoding = commands.add_parser("encode", help="split text into symbols")
-    encoding.add_argument(
-        "--model", type=Path, required=True, metavar="PREFIX.model", help="a model written by `train`"
-    )
+    help = "a model written by `train`"
+    encoding.add_argument("--model", type=Path, required=True, metavar="PREFIX.model", help=help)
     decoding = commands.add_parser("decode", help="join symbols into text")
     for subcommand in (encoding, decoding):
         subcommand.add_argument("--input", type=Path, metavar="IN", help="file to read (default: standard input)")

@@ -12,6 +12,7 @@ groups have nothing in common.
 """
 
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,8 +145,29 @@ def write_text(corpus: Corpus, folder: Path) -> None:
         (folder / f"dict.{language}.txt").write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
 
 
+def write_huffman(folder: Path, data_bin: Path) -> None:
+    """Write the text files of `folder` with fairseq's Huffman builder, the symbols numbered as in the dictionary."""
+    from fairseq.data import Dictionary
+    from fairseq.data.huffman import HuffmanCodeBuilder, HuffmanMMapIndexedDatasetBuilder
+
+    data_bin.mkdir()
+    for language in (SOURCE, TARGET):
+        shutil.copy(folder / f"dict.{language}.txt", data_bin)
+        symbols = Dictionary.load(str(folder / f"dict.{language}.txt")).symbols
+        counts = HuffmanCodeBuilder()
+        for number, symbol in enumerate(symbols):
+            counts.increment(symbol, 2 * len(symbols) - number)
+        for split in SPLITS:
+            prefix = data_bin / f"{split}.{SOURCE}-{TARGET}.{language}"
+            with HuffmanMMapIndexedDatasetBuilder(str(prefix), counts.build_code()) as builder:
+                for line in (folder / f"{split}.{language}").read_text(encoding="utf-8").splitlines():
+                    builder.add_item([*line.split(), "</s>"])
+
+
 def binarize(folder: Path, data_bin: Path, dataset_impl: str = "mmap") -> None:
     """Binarize the text files of `folder` into `data_bin`, in this process, exactly as `fairseq-preprocess` does."""
+    if dataset_impl == "huffman":  # which fairseq-preprocess refuses to write
+        return write_huffman(folder, data_bin)
     from fairseq import options
     from fairseq_cli import preprocess
 

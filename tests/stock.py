@@ -101,8 +101,8 @@ def run_process(command: str, *arguments: object, stdin: str | None = None) -> s
     return output
 
 
-def train_two_processes(*arguments: object) -> None:
-    """Run `fairseq-train` as two processes that train one model."""
+def train_two_processes(*arguments: object, expected: int = 0) -> list[str]:
+    """Run `fairseq-train` as two processes that train one model, and return what each printed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -110,7 +110,8 @@ def train_two_processes(*arguments: object) -> None:
     together += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
     ranks = [start_process("train", *arguments, *together, "--distributed-rank", rank) for rank in (0, 1)]
     outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
+    assert [rank.returncode for rank in ranks] == [expected] * 2, "\n".join(outputs)
+    return outputs
 
 
 def tagged_lines(output: str, tag: str) -> dict[int, list[list[str]]]:

@@ -175,7 +175,52 @@ def test_a_save_dir_of_other_sizes(data_bin: Path, trained: Path, tmp_path: Path
     shutil.copy(trained / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt")
     arguments = [data_bin, *PLUGIN, *TRAINING, "--hidden-size", 32, "--save-dir", tmp_path, "--max-update", 1]
     message = run_stock_until_it_stops("train", *arguments)
+    assert "was trained with other options (--hidden-size 64): give the same, or name another --save-dir." in message
+    start = ["--save-dir", tmp_path / "new", "--finetune-from-model", trained / "checkpoint_last.pt"]
+    message = run_stock_until_it_stops("train", *arguments, *start)
     assert "The checkpoint has other sizes than the options ask for" in message and "--save-dir" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--optimizer", "sgd"], "(--optimizer adam)"),
+        (["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 9], "(--lr-scheduler fixed)"),
+        (["--criterion", "cross_entropy"], "(--criterion seg_cross_entropy)"),
+        (["--memory-match", "full"], "(--memory-match diagonal)"),
+        (["--share-decoder-input-output-embed"], "(--share-decoder-input-output-embed False)"),
+    ],
+    ids=lambda x: x[0] if isinstance(x, list) else "",
+)
+def test_a_save_dir_of_other_options(data_bin: Path, trained: Path, tmp_path: Path, options: list, message: str):
+    shutil.copy(trained / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt")
+    arguments = [data_bin, *PLUGIN, *TRAINING, "--save-dir", tmp_path, "--max-update", 1]
+    told = run_stock_until_it_stops("train", *arguments, *options)
+    assert f"checkpoint_last.pt was trained with other options {message}: give the same" in told
+    again = ["--reset-optimizer", "--reset-lr-scheduler", "--reset-dataloader", "--no-save"]
+    run_stock("train", *arguments, *options, *again)
+
+
+def test_a_checkpoint_of_another_arch(data_bin: Path, tmp_path: Path):
+    common = ["--optimizer", "adam", "--batch-size", 32, "--cpu", "--max-update", 1, "--disable-validation"]
+    sizes = ["--encoder-embed-dim", 8, "--decoder-embed-dim", 8, "--encoder-hidden-size", 8, "--decoder-hidden-size", 8]
+    lstm = ["--arch", "lstm", *sizes, "--decoder-out-embed-dim", 8]
+    run_stock("train", data_bin, *common, "--task", "translation", *lstm, "--save-dir", tmp_path)
+    arguments = [data_bin, *PLUGIN, *TRAINING, "--max-update", 1, "--save-dir"]
+    message = run_stock_until_it_stops("train", *arguments, tmp_path)
+    assert "was trained with other options (--criterion cross_entropy --arch lstm)" in message
+    start = [tmp_path / "new", "--finetune-from-model", tmp_path / "checkpoint_last.pt"]
+    assert "The checkpoint is of another --arch" in run_stock_until_it_stops("train", *arguments, *start)
+
+
+@pytest.mark.parametrize("task", [["--task", "translation"], []], ids=["translation", "none"])
+def test_the_plugins_parts_need_its_task(data_bin: Path, tmp_path: Path, task: list[str]):
+    arguments = [data_bin, *PLUGIN[:2], *task, "--save-dir", tmp_path, "--max-update", 1, "--batch-size", 8, "--cpu"]
+    message = run_stock_until_it_stops("train", *arguments, "--optimizer", "adam", "--arch", "seg_gru_small")
+    assert message == "A model with a memory needs --task seg_translation: give this task, or another --arch."
+    own = ["--optimizer", "adam", "--arch", "lstm", "--criterion", "seg_cross_entropy"]
+    message = run_stock_until_it_stops("train", *arguments, *own)
+    assert message == "--criterion seg_cross_entropy needs --task seg_translation: give both, or neither."
 
 
 def test_an_empty_line_stays_empty(data_bin: Path, trained: Path):

@@ -157,3 +157,28 @@ hydra: {{run: {{dir: {tmp_path}}}}}
     assert len(losses) == 2 and losses[1] < losses[0]
     for name, value in last(tmp_path)["model"].items():  # fairseq saves single precision, whatever the model's
         assert torch.equal(value, value.bfloat16().float()), name
+
+
+def test_patience_counts_on_after_a_resume(data_bin: Path, tmp_path: Path):
+    """With a learning rate of 0 no validation is better than the first: three worse ones end the fourth epoch."""
+    options = [*PLUGIN, *TRAINING, "--lr", 0, "--patience", 3, "--save-dir", tmp_path]
+    run_stock("train", data_bin, *options, "--max-epoch", 2)
+    output = run_stock("train", data_bin, *options, "--max-epoch", 9)
+    assert "early stop since valid performance hasn't improved for last 3 runs" in output
+    assert load_state(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]["epoch"] == 5  # the next one
+    start = ["--finetune-from-model", tmp_path / "checkpoint_last.pt", "--save-dir", tmp_path / "new"]
+    assert "early stop" not in run_stock("train", data_bin, *options, *start, "--max-epoch", 2)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 1), ("2", 2)])
+def test_one_thread_unless_the_user_asks_for_more(data_bin: Path, tmp_path: Path, monkeypatch, given, expected):
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    try:
+        torch.set_num_threads(2)  # as torch would start on a machine with two cores, or with OMP_NUM_THREADS=2
+        train(data_bin, tmp_path, "--max-update", 1, "--no-save")
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)

@@ -96,8 +96,7 @@ def test_parts_of_the_training_set_are_one(folder: Path):
     data = DataBin(folder)
     assert data.splits() == ["train", "valid", "test", "test1"] and data.parts("train") == ["train", "train1"]
     sizes = [len(DataBin(folder).pair(split)[0]) for split in ("train", "test")]
-    alone = len(DataBin(folder)._read(data.prefix("train", SOURCE), SOURCE))
-    assert sizes[0] == alone + sizes[1]
+    assert data.part_sizes("train") == [sizes[0] - sizes[1], sizes[1]] and data.part_sizes("test") == sizes[1:]
     assert data.pair("train")[0][-1].tolist() == data.pair("test")[0][-1].tolist()
     assert data.parts("test") == ["test"]
 
@@ -112,12 +111,25 @@ def test_a_split_without_a_target(folder: Path):
         data.pair("test")
 
 
-@pytest.mark.parametrize("impl", ["raw", "cached"])
+@pytest.mark.parametrize("impl", ["raw", "cached", "huffman"])
 def test_other_formats_have_the_same_fingerprint(data_bin: Path, tmp_path: Path, impl: str):
     binarize(data_bin.with_name("text"), tmp_path / "data-bin", impl)
     other = DataBin(tmp_path / "data-bin")
     assert other.splits() == ["train", "valid", "test"]
     assert other.fingerprint("train") == DataBin(data_bin).fingerprint("train")
+
+
+def test_a_damaged_huffman_file_is_refused_in_a_sentence(data_bin: Path, tmp_path: Path):
+    binarize(data_bin.with_name("text"), tmp_path / "data-bin", "huffman")
+    prefix = tmp_path / "data-bin" / f"valid.{NAME}.{SOURCE}"
+    content = Path(f"{prefix}.bin").read_bytes()
+    for damaged in (bytes(len(content)), b"\xff" * len(content)):
+        Path(f"{prefix}.bin").write_bytes(damaged)
+        with pytest.raises(SegError, match=f"{prefix}.bin is damaged: run fairseq-preprocess again"):
+            DataBin(tmp_path / "data-bin").pair("valid")
+    Path(f"{prefix}.vocab").unlink()
+    with pytest.raises(SegError, match="vocab cannot be read .No such file"):
+        DataBin(tmp_path / "data-bin").pair("valid")
 
 
 def test_what_is_wrong_is_said_in_a_sentence(folder: Path):

@@ -107,3 +107,29 @@ def test_stock_training_as_two_processes_equals_one(attached: Path, tmp_path: Pa
     for k in (0, 1, 16):
         options = ["--path", tmp_path / "one" / "checkpoint_last.pt", "--memory-k", k, "--cpu", "--beam", 2, *DECODING]
         assert len(hypotheses(run_stock("generate", attached, *PLUGIN, *options))) == 10
+
+
+FAULTY = """
+import torch.distributed as dist
+from fairseq.criterions import register_criterion
+from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy, SegCrossEntropyConfig
+from fairseq_seg.models import seg_gru
+
+@register_criterion("faulty", dataclass=SegCrossEntropyConfig)
+class Faulty(SegCrossEntropy):
+    def forward(self, model, sample, reduce=True):
+        loss, *rest = super().forward(model, sample, reduce)
+        return (loss * float("nan") if dist.get_rank() == 1 and model.training is {training} else loss), *rest
+"""
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "validation"])
+def test_nan_on_one_rank_stops_all(data_bin: Path, tmp_path: Path, training: bool):
+    (tmp_path / "faulty").mkdir()
+    (tmp_path / "faulty/__init__.py").write_text(FAULTY.format(training=training))
+    options = ["--user-dir", tmp_path / "faulty", "--task", "seg_translation", "--memory-k", 0, *TRAINING]
+    options += ["--criterion", "faulty", "--max-update", 1, "--no-save", "--validate-interval-updates", 1]
+    outputs = train_two_processes(data_bin, *options, expected=1)
+    assert "NaN in the batch of another process: its message says which." in outputs[0]
+    assert "NaN in the batch [" in outputs[1]
+    assert all(output.count("NaN in the batch") == 1 and "Traceback" not in output for output in outputs)

@@ -1,5 +1,6 @@
 """How errors reach people: one sentence from a command, an exception in Python."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,12 @@ def test_every_command_tells_its_version(capsys):
 
     main(["--version"])
     assert capsys.readouterr().out == f"seg-test {version('fairseq-seg')}\n"
+
+
+def test_our_commands_use_one_thread_unless_the_user_asks_for_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "environ", {})
+    command("seg-try")(lambda: None)()
+    assert os.environ == {"OMP_NUM_THREADS": "1"}
+    os.environ["OMP_NUM_THREADS"] = "2"
+    command("seg-try")(lambda: None)()
+    assert os.environ == {"OMP_NUM_THREADS": "2"}

@@ -96,8 +96,9 @@ def test_a_memory_that_does_not_fit_is_refused(data_bin, decoding, tmp_path):
     header = {name: getattr(AttachedPairs.load(path), name) for name in HEADER}
     ranked = AttachedPairs.load(path).ranked
     shutil.copytree(data_bin, tmp_path / "ids")
-    write_attached(tmp_path / "ids" / path.name, header, [replace(ranked, ids=ranked.ids + 10_000)])
-    assert "names pairs that" in message(tmp_path / "ids")
+    for wrong in (ranked.ids + 10_000, -1 - ranked.ids):
+        write_attached(tmp_path / "ids" / path.name, header, [replace(ranked, ids=wrong)])
+        assert "names pairs that" in message(tmp_path / "ids")
 
 
 def test_hub(corpus, data_bin, decoding):

@@ -174,3 +174,49 @@ def test_real_process_needs_no_java_and_shows_no_traceback(path: Path, tmp_path:
     result = process("import", path, tmp_path / "a.tmx")
     assert result.returncode == 1 and "line 2 is not valid XML" in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr and contents(path) == [("the", "le")]
+
+
+@pytest.mark.parametrize("steering", ["\x1b[31m", "\x9b31m", "\x7f", "\x85", "\u202e", "\u2066"])
+def test_nothing_that_a_memory_holds_can_steer_a_terminal(path: Path, steering: str, capsys: pytest.CaptureFixture):
+    """A memory of somebody else may hold anything, whatever `add` would refuse."""
+    with TranslationMemory(path) as memory:
+        memory.add("the", "le")
+        values = (f"the{steering}", f"le{steering}", f"{steering}origin")
+        memory._database.execute("UPDATE entries SET source = ?, target = ?, origin = ?", values)
+    run("search", path, "the")
+    hidden = "\ufffd" + steering[1:]
+    assert capsys.readouterr().out == f"1.0000\t1\tthe{hidden}\tle{hidden}\t{hidden}origin\n"
+
+
+def test_names_of_files_and_headers_cannot_steer_a_terminal(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
+    file = tmp_path / "a\x1b[31m\u202e.po"
+    file.write_text('msgid ""\nmsgstr "Language: xx\x1b[31m\x9b\\n"\n\nmsgid "the"\nmsgstr "le"\n', encoding="utf-8")
+    message = stop("import", path, file)
+    assert "it translates to xx" in message and not set("\x1b\x9b\u202e") & set(message)
+    good = tmp_path / "b\x1b[31m\u202e.tsv"
+    good.write_text("the\tle\n")
+    run("import", path, good)
+    run("export", path, tmp_path / "c\x1b[31m\u202e.tsv")
+    printed = capsys.readouterr()
+    assert not set("\x1b\u202e") & set(printed.out + printed.err)
+
+
+@pytest.mark.parametrize("command", ["add", "search"])
+def test_standard_input_that_is_not_utf8(path: Path, command: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the\tle\n\xff\tle\n")))
+    assert stop(command, path) == "standard input: line 2 is not UTF-8 text: convert the file first."
+
+
+def test_an_export_follows_no_link(path: Path, tmp_path: Path):
+    run("add", path, "the", "le")
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / "out.tsv").symlink_to(precious)
+    run("export", path, tmp_path / "out.tsv")
+    assert precious.read_text() == "mine" and (tmp_path / "out.tsv").read_text() == "the\tle\n"
+
+
+@pytest.mark.parametrize("arguments", [["delete"], ["update", "--target", "x"]])
+def test_an_id_too_large_for_the_database(path: Path, arguments: list[str]):
+    message = stop(arguments[0], path, 2**70, *arguments[1:])
+    assert "memory.sqlite cannot be used: Python int too large to convert to SQLite INTEGER." in message

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,38 @@ def test_help_answers_at_once(module: str):
     assert done.returncode == 0 and "usage: seg-" in done.stdout
     for heavy in ("torch", "fairseq.", "jnius", "pandas", "numpy", "sacrebleu"):
         assert not re.search(rf"\| +{re.escape(heavy)}", done.stderr), heavy
+
+
+def run_module(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "fairseq_seg", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_the_page_of_options_is_up_to_date(tmp_path: Path):
+    page = (ROOT / "docs/options.md").read_text()
+    (tmp_path / "page.md").write_text(page)
+    assert run_module("options", "--update", tmp_path / "page.md").returncode == 0
+    advice = "run: python -m fairseq_seg options --update docs/options.md"
+    assert (tmp_path / "page.md").read_text() == page, advice
+    listed = run_module("options").stdout
+    assert listed in page and "| `--fusion shallow\\|deep\\|both` | `shallow` | how the memory is used" in listed
+    assert "| `--hidden-size N` | `1024`; `256` |" in listed and "| `--memory-min-score X` | `0.0` |" in listed
+    (tmp_path / "page.md").write_text("# Options\n")
+    done = run_module("options", "--update", tmp_path / "page.md")
+    assert done.returncode == 1 and "has no part between" in done.stderr and "Traceback" not in done.stderr
+    assert (tmp_path / "page.md").read_text() == "# Options\n"
+
+
+def test_every_option_of_the_plugin_is_listed():
+    from fairseq import options
+
+    from fairseq_seg.cli.fairseq_options import describe
+
+    text = describe()  # which also imports the plugin
+    arguments = ["data", "--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", "--arch", "seg_gru"]
+    plugin, stock = options.get_training_parser(), options.get_training_parser()
+    options.parse_args_and_arch(plugin, [*arguments, "--criterion", "seg_cross_entropy"])
+    options.parse_args_and_arch(stock, ["data", "--task", "translation", "--arch", "lstm"])
+    known = {name for action in stock._actions for name in action.option_strings}
+    added = {name for action in plugin._actions for name in action.option_strings} - known
+    assert "--preset" in added and [name for name in sorted(added) if f"| `{name}" not in text] == []

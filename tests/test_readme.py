@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from tests.corpus import make_corpus, write_text
 
 ROOT = Path(__file__).parent.parent
 # In the order in which a reader follows them: each page continues in the folder that the pages before it left.
-PAGES = ["README.md", "docs/memory.md", "docs/cache.md"]
+PAGES = ["README.md", "docs/memory.md", "docs/cache.md", "docs/later_file.md"]
 SMALLER = {
     "--vocab-size 8000": "--vocab-size 150",
     "--max-update 20000": "--max-update 20 --hidden-size 32 --embed-dim 32 --cpu",
@@ -39,6 +40,7 @@ def test_the_commands_and_the_python_run(tmp_path: Path) -> None:
     write_text(make_corpus(), tmp_path / "corpus")
     for side in ("en", "fr"):
         tmp_path.joinpath(f"corpus/valid.{side}").rename(tmp_path / f"corpus/dev.{side}")
+        tmp_path.joinpath(f"later.{side}").write_bytes(tmp_path.joinpath(f"corpus/dev.{side}").read_bytes())
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
 
@@ -66,8 +68,27 @@ def test_the_commands_and_the_python_run(tmp_path: Path) -> None:
     assert "Voici une phrase." in printed["docs/memory.md", "bash"]  # found again in the memory
     assert re.search(r"\['client\.mem:\d+", printed["docs/memory.md", "python"])  # the memory has an exact match
     assert "type: fp16" in printed["docs/cache.md", "bash"]
+    later = printed["docs/later_file.md", "bash"]
+    assert "memory: 400 pairs of data-bin\n" in later and "verdict: a memory" in later and "\nSEG " in later
+    assert len(re.findall(r"^H-", (tmp_path / "later.out").read_text(), re.MULTILINE)) == 40
     cached, uncached = (len((tmp_path / name).read_text().splitlines()) for name in ("cached.out", "test.out"))
     assert cached == uncached
+
+
+def test_the_file_for_hydra_trains_as_printed(data_bin: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
+    [settings] = (code for _, language, code in BLOCK.findall(page) if language == "yaml")
+    [command] = (code for _, _, code in BLOCK.findall(page) if code.startswith("fairseq-hydra-train"))
+    (tmp_path / "seg.yaml").write_text(settings)
+    (tmp_path / "fairseq_seg").symlink_to(ROOT / "fairseq_seg")
+    shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    smaller = ["+model.hidden_size=8", "+model.embed_dim=8", "optimization.max_update=1", "common.cpu=true"]
+    scripts = Path(sys.executable).parent
+    subprocess.run([scripts / "seg-attach", "data-bin"], cwd=tmp_path, check=True, capture_output=True)
+    train = [scripts / command.split()[0], *command.split()[1:], *smaller]
+    done = subprocess.run(train, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "checkpoints/checkpoint_last.pt").exists()
 
 
 def test_every_page_with_commands_is_run() -> None:

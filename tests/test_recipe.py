@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ SMALLER = {
     "updates = 500000": "updates = 20",
     "-updates 5000": "-updates 10",
     'generate = "': 'generate = "--max-len-a 0 --max-len-b 8 --beam 2 ',
-    'sweep = "SEG"': "",  # seven more translations of the test set, which tests/evaluate tries
+    'sweep = "SEG paper"': "",  # seven more translations of the test set, which tests/evaluate tries
     '{"beam": 1}': '{"beam": 1, "max_len_a": 0, "max_len_b": 8}',
 }
 
@@ -71,7 +72,7 @@ def test_from_text_to_the_report(finished):
     report = folder / "output/en-fr/report.html"
     assert str(report) in done.stdout
     rows = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))["systems"]
-    names = ["TM", "NMT", "CopyNet", "SEG deep", "SEG both", "SEG", "SEG adaptive"]
+    names = ["TM", "NMT", "CopyNet", "SEG paper deep", "SEG paper both", "SEG paper", "SEG paper adaptive"]
     assert [row["name"] for row in rows] == names
     page = report.read_text(encoding="utf-8")
     assert all(name in page for name in names)
@@ -86,13 +87,13 @@ def test_from_text_to_the_report(finished):
 def test_every_guided_system_becomes_a_model_folder(finished):
     folder, done = finished
     own = folder / "output/en-fr"
-    made = [own / f"{name}-1/model" for name in ("CopyNet", "SEG-deep", "SEG-both", "SEG")]
-    assert sorted(own.glob("*/model")) == sorted(made)  # neither NMT nor another way to translate with SEG
+    made = [own / f"{name}-1/model" for name in ("CopyNet", "SEG-paper-deep", "SEG-paper-both", "SEG-paper")]
+    assert sorted(own.glob("*/model")) == sorted(made)  # neither NMT nor another way to translate with one of them
     assert all(str(path) in done.stdout for path in made)
     model = ModelFolder.load(made[-1])
     assert (model.source_lang, model.target_lang) == ("en", "fr")
     assert model.options == {"max_len_a": "0", "max_len_b": "8", "beam": "2", "memory_k": "2"}
-    assert model.checkpoint_path.read_bytes() == (own / "SEG-1/checkpoint_best.pt").read_bytes()
+    assert model.checkpoint_path.read_bytes() == (own / "SEG-paper-1/checkpoint_best.pt").read_bytes()
     for path, language in zip(model.subword_paths, ("en", "fr"), strict=True):
         assert path.read_bytes() == (folder / f"output/data/en-fr/subword.{language}.model").read_bytes()
     source = (folder / "output/data/en-fr/text/test.en").read_text(encoding="utf-8").splitlines()[0]
@@ -274,7 +275,7 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
     [
         (("symbols = 150", "symbol = 150"), [], "unexpected keyword argument 'symbol'"),
         (("symbols = 150", "symbols = "), [], "is not TOML"),
-        (('trained_as = "SEG"', 'trained_as = "SAG"'), [], "'SAG' is not one of the systems"),
+        (('trained_as = "SEG paper"', 'trained_as = "SAG"'), [], "'SAG' is not one of the systems"),
         (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
         (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
         (("", ""), ["--directions", "enfr"], "enfr is not a direction"),
@@ -313,3 +314,60 @@ def test_every_recipe_is_complete(path: Path):
     assert tomllib.loads(path.read_text(encoding="utf-8"))["systems"].keys() == read.systems.keys()
     for direction in read.directions:
         recipe.pair_of(direction, read.pairs)
+
+
+# Runs a command without a network, in a user namespace of its own.
+OFFLINE = ["unshare", "--map-root-user", "--net"]
+
+
+def test_the_demo_brings_its_text(tmp_path: Path):
+    """The demo's data is made without apt, dpkg or a network."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("python", "seg-subword", "fairseq-preprocess"):
+        (tools / name).symlink_to(Path(sys.executable).with_name(name))
+    code = (
+        "from pathlib import Path; import recipe\n"
+        f"demo = recipe.read_recipe(Path({str(EXAMPLES / 'demo/recipe.toml')!r}))\n"
+        f"runner = recipe.Runner({{'PATH': {str(tools)!r}, 'OMP_NUM_THREADS': '1'}})\n"
+        f"recipe.make_data(demo, 'en-fr', Path({str(tmp_path / 'data')!r}), None, runner)\n"
+    )
+    offline = OFFLINE if subprocess.run([*OFFLINE, "true"], capture_output=True).returncode == 0 else []
+    done = subprocess.run(
+        [*offline, sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(EXAMPLES)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "apt" not in done.stderr
+    sizes = {}
+    for split in ("train", "dev", "test"):
+        lines = [
+            (tmp_path / f"data/text/{split}.{side}").read_text(encoding="utf-8").split("\n") for side in ("en", "fr")
+        ]
+        assert len(lines[0]) == len(lines[1])
+        sizes[split] = len(lines[0]) - 1
+    assert sizes == {"train": 8000, "dev": 500, "test": 500}
+    assert (tmp_path / "data/data-bin/train.en-fr.en.idx").exists()
+    readme = (EXAMPLES / "demo/text/README.md").read_text(encoding="utf-8")
+    unpack = next(line for line in readme.splitlines() if "-m zipfile -e" in line)
+    subprocess.run(unpack.replace("demo-text", str(tmp_path / "unpacked")), shell=True, cwd=recipe.ROOT, check=True)
+    for path in (tmp_path / "unpacked").iterdir():
+        assert path.read_bytes() == (tmp_path / "data/text" / path.name).read_bytes()
+    assert f"{sizes['train']:,} pairs for training, {sizes['dev']} for development" in readme
+
+
+def test_the_demo_takes_your_text(tmp_path: Path):
+    asked = []
+
+    class Asked(recipe.Runner):
+        def once(self, folder: Path, step: str, command: list[str], after: Sequence[Path] = ()) -> Path:
+            asked.append(command)
+            return folder
+
+    demo = recipe.read_recipe(EXAMPLES / "demo/recipe.toml")
+    recipe.make_data(demo, "en-fr", tmp_path, "mine", Asked({}))
+    assert "--subset" in asked[0] and asked[0][-2:] == ["--corpus", "mine"]
+    recipe.make_data(demo, "en-fr", tmp_path, None, Asked({}))
+    assert asked[len(asked) // 2][-1] == str(tmp_path / "text")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq.dataclass.utils import interpret_dc_type
 from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_seg.errors import SegError
@@ -200,7 +201,8 @@ def test_options_cover_every_choice():
     """Guards the parametrization: a new choice of the configuration must enter OPTIONS."""
     fields = SegGRUConfig.__dataclass_fields__
     for name in ("fusion", "memory_keys", "memory_match"):
-        assert {str(choice.value) for choice in fields[name].type} == {options[name] for options in OPTIONS}
+        choices = interpret_dc_type(fields[name].type)
+        assert {str(choice.value) for choice in choices} == {options[name] for options in OPTIONS}
 
 
 def test_a_plain_checkpoint_leaves_the_memory_to_the_options():

@@ -1,6 +1,8 @@
 """Token-id sequences: fairseq's files without fairseq, keys of rows, and fingerprints."""
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,11 @@ def sequences(rows) -> Sequences:
 
 def read_with_fairseq(folder: Path, split: str, side: str) -> list[list[int]]:
     """Read a side of a split with fairseq's own reader, eos included."""
+    import bitarray.util
     from fairseq.data import Dictionary, data_utils
 
+    # fairseq's Huffman reader asks bitarray for what its newer versions do not have.
+    bitarray.util.rindex = lambda bits, value: bits.index(value, right=True)
     dictionary = Dictionary.load(str(folder / f"dict.{side}.txt"))
     dataset = data_utils.load_indexed_dataset(str(folder / f"{split}.{NAME}.{side}"), dictionary)
     if dataset.supports_prefetch:
@@ -29,7 +34,7 @@ def read_with_fairseq(folder: Path, split: str, side: str) -> list[list[int]]:
 NAME = f"{SOURCE}-{TARGET}"
 
 
-@pytest.fixture(scope="module", params=["mmap", "cached", "lazy", "raw"])
+@pytest.fixture(scope="module", params=["mmap", "cached", "lazy", "raw", "huffman"])
 def folder(request, data_bin, tmp_path_factory) -> Path:
     """Return the corpus in each format of fairseq, with an empty line and a word that is not in the dictionary."""
     text = shutil.copytree(data_bin.with_name("text"), tmp_path_factory.mktemp(request.param) / "text")
@@ -63,6 +68,23 @@ def test_the_fingerprint_of_every_format_is_the_same(folder: Path, tmp_path: Pat
     assert fingerprint(*read) == fingerprint(*map(sequences, sides))
 
 
+def test_fasta_is_read_as_fairseq_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from fairseq.data import Dictionary, data_utils
+
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # fairseq runs tqdm
+    (tmp_path / "dict.txt").write_text("A 1\nC 1\nG 1\n")
+    path = tmp_path / "train.fasta"
+    path.write_text(">first\nACG\nGA\n>second, empty\n>third > one\n CA \n")
+    dataset = data_utils.load_indexed_dataset(str(tmp_path / "train"), Dictionary.load(str(tmp_path / "dict.txt")))
+    found = Sequences.from_fasta(path, read_dictionary(tmp_path / "dict.txt"))
+    assert [[*row.tolist(), 2] for row in found] == [row.tolist() for row in dataset]
+    assert [len(row) for row in found] == [5, 0, 2]
+    path.write_text(">one\nXA\n")  # fairseq would add X to the dictionary, and the model would have no embedding for it
+    assert Sequences.from_fasta(path, read_dictionary(tmp_path / "dict.txt"))[0].tolist() == [3, 4]
+    path.write_text("")
+    assert len(Sequences.from_fasta(path, [])) == 0
+
+
 @pytest.mark.parametrize("impl", ["mmap", "cached"])
 def test_no_sentence_at_all(data_bin, tmp_path: Path, impl: str):
     text = shutil.copytree(data_bin.with_name("text"), tmp_path / "text")
@@ -72,7 +94,7 @@ def test_no_sentence_at_all(data_bin, tmp_path: Path, impl: str):
     assert len(Sequences.from_index(tmp_path / "data-bin" / f"test.{NAME}.{SOURCE}")) == 0
 
 
-@pytest.mark.parametrize("impl", ["mmap", "cached"])
+@pytest.mark.parametrize("impl", ["mmap", "cached", "huffman"])
 @pytest.mark.parametrize("cut", [".idx", ".bin"])
 def test_files_that_are_cut_off_are_noticed(data_bin, tmp_path: Path, impl: str, cut: str):
     binarize(data_bin.with_name("text"), tmp_path / "data-bin", impl)

@@ -1,12 +1,17 @@
 """The installation: what is missing is said in a sentence, and what was installed runs."""
 
 import importlib.util
+import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
+
+import fairseq_seg
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,3 +75,48 @@ def test_help_answers_without_heavy_imports(script, tmp_path):
         "assert not heavy, heavy\n"
     )
     assert script.name in run(sys.executable, "-c", code, cwd=tmp_path)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that `pip install .` fills, without the requirements, which this environment has."""
+    clone, folder = (tmp_path_factory.mktemp(name) for name in ("clone", "installed"))
+    for name in ("fairseq_seg", "preprocess"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, clone)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    run(*pip, "--no-deps", "--no-index", "--no-build-isolation", "--target", str(folder), str(clone), cwd=clone)
+    return folder
+
+
+def test_pip_installs_every_module(installed: Path):
+    for name, package in (("fairseq_seg", "fairseq_seg"), ("preprocess", "fairseq_seg_preprocess")):
+        in_clone, there = (
+            {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
+            for folder in (ROOT / name, installed / package)
+        )
+        assert in_clone == there
+
+
+def test_installed_commands_run_outside_the_clone(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    assert run(sys.executable, "-m", "fairseq_seg", cwd=tmp_path).strip() == str(installed / "fairseq_seg")
+    commands = {path.name for path in (installed / "bin").glob("seg-*")}
+    table = re.findall(r"^\| `(seg-\w+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert commands == set(table)
+    for name in commands:
+        assert run(str(installed / "bin" / name), "--version", cwd=tmp_path) == f"{name} {fairseq_seg.__version__}\n"
+
+
+def test_pip_keeps_a_torch_for_cpus():
+    """What pip installs asks for any torch that is new enough, so that it does not replace the one that is there."""
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert re.findall(r'"(torch.*)"', setup) == ["torch>=2.6"]
+    assert SpecifierSet(">=2.6").contains("2.13.0+cpu")
+
+
+def test_the_readme_names_every_extra():
+    setup, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("setup.py", "README.md"))
+    for extra in re.findall(r'^ +"(\w+)": \[', setup.split("extras_require")[1].split("entry_points")[0], re.MULTILINE):
+        assert f"`{extra}`" in readme, extra

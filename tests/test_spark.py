@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.benchmark.standalone import LOOPBACK, loopback_settings, standalone_cluster, wait_for
+from examples.benchmark.standalone import LOOPBACK, kill, loopback_settings, standalone_cluster, wait_for
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
@@ -81,11 +81,11 @@ def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
     monkeypatch.setattr(attaching, "CHUNK", 10)
     counts = []
 
-    def kill():
-        cluster.kill(cluster.workers[0])
+    def kill_worker():
+        kill(cluster.workers[0])
         counts.append(len(list(fresh.glob("train.*.part/*.npz"))))
 
-    watcher = act_when_some_are_done(fresh, kill)
+    watcher = act_when_some_are_done(fresh, kill_worker)
     sharded = ["--shards", "2", "--spark-index", str(fresh), "--spark-partitions", "40"]
     attach.main([str(fresh), "--spark", cluster.master, "--splits", "train", *sharded])
     watcher.join()

@@ -219,7 +219,17 @@ def test_a_memory_with_code_of_others_is_not_opened(tmp_path: Path, statement: s
 
 
 @pytest.mark.parametrize(
-    "damage", ["source = x'00ff'", "attributes = '{'", "attributes = '[]'", "source_symbols = x'01'"]
+    "damage",
+    [
+        "source = x'00ff'",
+        "attributes = '{'",
+        "attributes = '[]'",
+        "attributes = '{\"a\": 1}'",
+        "created = x'00'",
+        "source_symbols = x'01'",
+        "source_symbols = x'ffffffff'",
+        "target_symbols = 'text'",
+    ],
 )
 def test_a_broken_row_is_said_in_a_sentence(tmp_path: Path, damage: str):
     with create_memory(tmp_path) as memory:
@@ -233,6 +243,12 @@ def test_a_broken_row_is_said_in_a_sentence(tmp_path: Path, damage: str):
         pytest.raises(SegError, match="Pair 1 of the memory is damaged"),
     ):
         list(memory.pairs())
+    if "source_symbols" in damage:
+        with (
+            TranslationMemory(tmp_path / "memory") as memory,
+            pytest.raises(SegError, match="Pair 1 of the memory is damaged"),
+        ):
+            memory.sources_of([1])
 
 
 def test_an_id_that_no_database_can_hold(tmp_path: Path):

@@ -17,6 +17,7 @@ from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
 from fairseq_seg.data.example_pairs import ExamplePairs
 from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
+from fairseq_seg.tasks.presets import resolve
 from tests.literal import EOS, LiteralModel, Prediction
 
 Pair = tuple[list[int], list[int]]  # source and target, each ending in eos
@@ -38,7 +39,9 @@ def make_model(seed: int = 1, randomize: bool = True, **options) -> SegGRUModel:
     sizes = {"hidden_size": 6, "embed_dim": 5, "attention_size": 4, "gate_hidden": 3}
     torch.manual_seed(seed)
     task = SimpleNamespace(source_dictionary=SOURCE, target_dictionary=TARGET)
-    model = SegGRUModel.build_model(SegGRUConfig(**(sizes | options)), task)
+    config = SegGRUConfig(**(sizes | options))
+    resolve(config, "paper")
+    model = SegGRUModel.build_model(config, task)
     if randomize:
         with torch.no_grad():
             for parameter in model.parameters():

@@ -1,8 +1,8 @@
 """What --memory-cache saves and takes: decoding speed without a cache, with an empty and with a full one, and its size.
 
-Batches and times are those of pairs.py: every sentence has K pairs of its own. With an empty cache the time holds all
-that fills it, with a full one all that reads it. With DATA-BIN and --path, also a real split is translated, with
-fairseq-generate, to see how many translations fp16 and int8 change.
+Batches and times are those of pairs.py: every sentence has K pairs of its own. The time with an empty cache includes
+filling it, and the time with a full one includes reading it. With DATA-BIN and --path, a real split is translated with
+fairseq-generate, too, to see how many translations fp16 and int8 change.
 """
 
 import statistics
@@ -13,9 +13,18 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from pairs import batch_with_pairs
-from rounds import interleave, ratios, spread, write_json
-from translator import parser, seg_model, start, vocabulary
-from translator import translator as decoder
+from rounds import interleave, print_table, ratios, spread, write_json
+from sacrebleu import corpus_bleu
+from translator import decoder, parser, seg_model, start, vocabulary
+
+from fairseq_seg.cache.frozen import EntryCache
+from fairseq_seg.cache.header import Header
+from fairseq_seg.cache.rows import RowFormat
+from fairseq_seg.cache.segments import ENTRY, PairCache
+from fairseq_seg.evaluate.decode import generate
+from fairseq_seg.evaluate.outputs import read_output
+from fairseq_seg.evaluate.split import load_split
+from fairseq_seg.models.seg_gru import SegGRUConfig
 
 TYPES = ("fp32", "fp16", "int8")
 PAPER_PAIRS, PAPER_SLOTS = 744_528, 26  # English-French; symbols of a target
@@ -24,9 +33,6 @@ LIMIT = 2**40
 
 def cached(sizes: Namespace, model, dictionary, k: int, number_type: str, folder: Path, full: bool) -> Callable:
     """Return beam search over a batch whose slots come from a cache that is full, or empty each time."""
-    from fairseq_seg.cache.frozen import EntryCache
-    from fairseq_seg.cache.segments import PairCache
-
     batch = batch_with_pairs(sizes, dictionary, k)
     pairs = batch["net_input"].pop("pairs")
     cache = EntryCache(model, folder / number_type, number_type, LIMIT)
@@ -61,31 +67,18 @@ def measure_speed(sizes: Namespace, folder: Path) -> list[dict]:
 
 def measure_size() -> list[dict]:
     """Work out what a pair of the paper's corpus takes at the paper's sizes, with shallow fusion."""
-    from fairseq_seg.cache.rows import RowFormat
-    from fairseq_seg.cache.segments import ENTRY
-    from fairseq_seg.models.seg_gru import SegGRUConfig
-
     paper = SegGRUConfig()
     rows = []
     for number_type in TYPES:
         slot = RowFormat(number_type, (2 * paper.hidden_size, paper.gate_hidden, 0)).row_bytes
         pair = PAPER_SLOTS * slot + ENTRY.itemsize
-        rows.append(
-            {"type": number_type, "bytes per slot": slot, "bytes per pair": pair, "all pairs": PAPER_PAIRS * pair}
-        )
+        row = {"type": number_type, "bytes per slot": slot, "bytes per pair": pair}
+        rows.append(row | {"all pairs": PAPER_PAIRS * pair})
     return rows
 
 
 def compare(options: Namespace, folder: Path) -> list[dict]:
     """Translate a split without a cache and with each type: share of the same translations, BLEU, bytes per pair."""
-    from sacrebleu import corpus_bleu
-
-    from fairseq_seg.cache.header import Header
-    from fairseq_seg.cache.segments import PairCache
-    from fairseq_seg.evaluate.decode import generate
-    from fairseq_seg.evaluate.outputs import read_output
-    from fairseq_seg.evaluate.split import load_split
-
     split = load_split(options.data, options.split, references=options.references)
 
     def translate(name: str, *more: str) -> list[str]:
@@ -107,8 +100,8 @@ def compare(options: Namespace, folder: Path) -> list[dict]:
 
 def main() -> None:
     """Run the command line."""
-    options = parser(__doc__.splitlines()[0], rounds=5)
-    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="translate a split of this data, too")
+    options = parser(__doc__, rounds=5)
+    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="also translate a split of this data")
     options.add_argument("--path", type=Path, metavar="CHECKPOINT", help="with this model")
     options.add_argument("--split", default="test", help="of DATA-BIN")
     options.add_argument("--references", type=Path, metavar="FILE", help="its references as plain text, for BLEU")
@@ -119,26 +112,25 @@ def main() -> None:
         options.error("DATA-BIN and --path go together")
     start(sizes)
     results: dict[str, Any] = {"ratios": {}, "size": measure_size()}
-    print(f"| type | bytes per slot | KB per pair of {PAPER_SLOTS} symbols | GB for {PAPER_PAIRS:,} pairs |")
-    print("|---|---|---|---|")
-    for row in results["size"]:
-        kilobytes, gigabytes = row["bytes per pair"] / 1e3, row["all pairs"] / 1e9
-        print(f"| {row['type']} | {row['bytes per slot']:,} | {kilobytes:.1f} | {gigabytes:.1f} |")
+    columns = f"type | bytes per slot | KB per pair of {PAPER_SLOTS} symbols | GB for {PAPER_PAIRS:,} pairs"
+    kinds, slots, pairs, totals = zip(*(row.values() for row in results["size"]), strict=True)
+    kilobytes, gigabytes = ([f"{size / unit:.1f}" for size in sizes] for sizes, unit in ((pairs, 1e3), (totals, 1e9)))
+    print_table(columns, zip(kinds, [f"{slot:,}" for slot in slots], kilobytes, gigabytes, strict=True))
     with TemporaryDirectory() as folder:
         results["speed"] = measure_speed(sizes, Path(folder))
-    print("\n| K | cache | decoding sentences/s | of plain |\n|---|---|---|---|")
+    rows = []
     for row in results["speed"]:
-        rate = row["sentences"] / statistics.median(row["seconds"])
         of_plain = ratios(row["plain"], row["seconds"])
-        print(f"| {row['k']} | {row['cache']} | {rate:.1f} | {spread(of_plain)} |")
+        rate = row["sentences"] / statistics.median(row["seconds"])
+        rows.append((row["k"], row["cache"], f"{rate:.1f}", spread(of_plain)))
         if row["k"]:
             results["ratios"][f"K={row['k']} decoding, {row['cache']}, of plain"] = of_plain
+    print_table("K | cache | decoding sentences/s | of plain", rows)
     if sizes.data is not None:
         with TemporaryDirectory() as folder:
-            results["translations"] = compare(sizes, Path(folder))
-        print("\n| cache | same translations | BLEU | bytes per pair |\n|---|---|---|---|")
-        for row in results["translations"]:
-            print(f"| {row['cache']} | {row['same']:.2%} | {row['bleu']:.2f} | {row['bytes per pair']:,.0f} |")
+            results["translations"] = found = compare(sizes, Path(folder))
+        rows = [(r["cache"], f"{r['same']:.2%}", f"{r['bleu']:.2f}", f"{r['bytes per pair']:,.0f}") for r in found]
+        print_table("cache | same translations | BLEU | bytes per pair", rows)
     write_json(sizes.json, results)
 
 

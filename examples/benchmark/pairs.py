@@ -5,27 +5,38 @@ Times are taken as in translator.py; the peak is that of a fresh process for eac
 """
 
 import multiprocessing
-import resource
 import statistics
-import sys
 from argparse import Namespace
 from collections.abc import Callable
 
-from rounds import interleave, ratios, spread, write_json
+import numpy as np
+import torch
+from rounds import interleave, peak_megabytes, print_table, ratios, spread, write_json
 from tqdm import tqdm
-from translator import parser, random_batch, random_rows, seg_model, start, task, trainer, vocabulary
-from translator import translator as decoder
+from translator import (
+    decoder,
+    parser,
+    random_batch,
+    random_rows,
+    seg_criterion,
+    seg_model,
+    start,
+    trainer,
+    vocabulary,
+)
+
+from fairseq_seg.corpus.pairs import PairTable, RankedPairs
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.subwords import Spelling
+from fairseq_seg.data.example_pairs import ExamplePairs
+from fairseq_seg.modules.fusion import target_log_prob
+from fairseq_seg.modules.translator import each
+
+Job = Callable[[Namespace, int], Callable[[], None]]
 
 
 def batch_with_pairs(sizes: Namespace, dictionary, k: int) -> dict:
     """Return a batch with k pairs per sentence, laid out by the collater of the data."""
-    import numpy as np
-
-    from fairseq_seg.corpus.pairs import PairTable, RankedPairs
-    from fairseq_seg.corpus.sequences import Sequences
-    from fairseq_seg.corpus.subwords import Spelling
-    from fairseq_seg.data.example_pairs import ExamplePairs
-
     batch = random_batch(sizes, dictionary)
     if k > 0:
         count, spelling = sizes.batch * k, Spelling(dictionary.symbols)
@@ -40,11 +51,9 @@ def batch_with_pairs(sizes: Namespace, dictionary, k: int) -> dict:
 
 def update(sizes: Namespace, k: int) -> Callable[[], None]:
     """Return a training step with k pairs per sentence."""
-    from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
-
     dictionary = vocabulary(sizes.symbols)
-    criterion = SegCrossEntropy(task(dictionary), sentence_avg=False, label_smoothing=0.0)
-    return trainer(seg_model(sizes, dictionary), criterion, batch_with_pairs(sizes, dictionary, k))
+    batch = batch_with_pairs(sizes, dictionary, k)
+    return trainer(seg_model(sizes, dictionary), seg_criterion(dictionary), batch)
 
 
 def decode(sizes: Namespace, k: int) -> Callable[[], None]:
@@ -55,11 +64,6 @@ def decode(sizes: Namespace, k: int) -> Callable[[], None]:
 
 def read(sizes: Namespace, k: int) -> Callable[[], None]:
     """Return what pairs add to the translator's pass, forward and backward: slots, match, coverage, gate, mixture."""
-    import torch
-
-    from fairseq_seg.modules.fusion import target_log_prob
-    from fairseq_seg.modules.translator import each
-
     dictionary = vocabulary(sizes.symbols)
     model, batch = seg_model(sizes, dictionary), batch_with_pairs(sizes, dictionary, k)
     net_input, target = batch["net_input"], batch["target"]
@@ -83,15 +87,15 @@ def read(sizes: Namespace, k: int) -> Callable[[], None]:
     return step
 
 
-def peak(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, k: int) -> float:
+def peak(job: Job, sizes: Namespace, k: int) -> float:
     """Run a job twice; return the largest resident size of this process in MB."""
     once = job(sizes, k)
     once()
     once()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return peak_megabytes()
 
 
-def peaks(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace, ks: list[int]) -> dict[int, float]:
+def peaks(job: Job, sizes: Namespace, ks: list[int]) -> dict[int, float]:
     """Return the peak for each k, each in a process that begins as a copy of this one."""
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
         return {k: pool.apply(peak, (job, sizes, k)) for k in tqdm(ks, desc="peak memory", leave=False)}
@@ -99,47 +103,35 @@ def peaks(job: Callable[[Namespace, int], Callable[[], None]], sizes: Namespace,
 
 def main() -> None:
     """Run the command line."""
-    options = parser(__doc__.splitlines()[0], rounds=5)
+    options = parser(__doc__, rounds=5)
     options.add_argument("--pairs", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="the values of K")
     sizes = options.parse_args()
     ks = [0, *sizes.pairs]
     start(sizes)
-    import fairseq_seg.models.seg_gru  # noqa: F401  (once, for all processes)
-
-    training_peak, decoding_peak = peaks(update, sizes, ks), peaks(decode, sizes, ks)
-    jobs = {f"K={k}": update(sizes, k) for k in ks}
+    peak_of = {"training": peaks(update, sizes, ks), "decoding": peaks(decode, sizes, ks)}
     share = f"memory of K={ks[1]}"
-    training = interleave(jobs | {share: read(sizes, ks[1])}, sizes.rounds)
+    training = interleave({f"K={k}": update(sizes, k) for k in ks} | {share: read(sizes, ks[1])}, sizes.rounds)
     decoding = interleave({f"K={k}": decode(sizes, k) for k in ks}, sizes.rounds)
-
-    rows = []
-    for k in ks:
-        taken = {"training": training[f"K={k}"], "decoding": decoding[f"K={k}"]}
-        of_plain = ratios(taken["training"], training["K=0"]), ratios(decoding["K=0"], taken["decoding"])
-        peak_mb = {"training": training_peak[k], "decoding": decoding_peak[k]}
-        tokens = {"length": sizes.length, "pair tokens": sizes.batch * k * sizes.length}
-        rows.append({"k": k, "of plain": dict(zip(taken, of_plain, strict=True)), "seconds": taken, "peak MB": peak_mb})
-        rows[-1] |= tokens
     own = ratios(training[share], training[f"K={ks[1]}"])
 
-    print("| K | pair tokens | training ms | times plain | peak MB | MB per 1,000 pair tokens |")
-    print("|---|---|---|---|---|---|")
-    for row in rows:
-        tokens, peak_mb = row["pair tokens"], row["peak MB"]["training"]
-        slope = f"{1000 * (peak_mb - training_peak[0]) / tokens:.0f}" if tokens else ""
-        milliseconds = 1000 * statistics.median(row["seconds"]["training"])
-        times_plain = spread(row["of plain"]["training"])
-        print(f"| {row['k']} | {tokens} | {milliseconds:.0f} | {times_plain} | {peak_mb:.0f} | {slope} |")
-    print(f"\nshare of a K={ks[1]} step that is the memory's own: {spread(own)}\n")
-    print("| K | decoding sentences/s | of plain | peak MB |\n|---|---|---|---|")
-    for row in rows:
-        rate = sizes.batch / statistics.median(row["seconds"]["decoding"])
-        of_plain, peak_mb = spread(row["of plain"]["decoding"]), row["peak MB"]["decoding"]
-        print(f"| {row['k']} | {rate:.1f} | {of_plain} | {peak_mb:.0f} |")
     lines = {f"K={ks[1]} training, the memory's own share": own}
-    for row in rows[1:]:
-        lines[f"K={row['k']} training, times plain"] = row["of plain"]["training"]
-        lines[f"K={row['k']} decoding, of plain"] = row["of plain"]["decoding"]
+    rows, of_training, of_decoding = [], [], []
+    for k in ks:
+        taken = {"training": training[f"K={k}"], "decoding": decoding[f"K={k}"]}
+        slower, rate = ratios(taken["training"], training["K=0"]), ratios(decoding["K=0"], taken["decoding"])
+        peak_mb = {job: found[k] for job, found in peak_of.items()}
+        tokens = sizes.batch * k * sizes.length
+        rows.append({"k": k, "seconds": taken, "peak MB": peak_mb, "length": sizes.length, "pair tokens": tokens})
+        if k:
+            lines |= {f"K={k} training, times plain": slower, f"K={k} decoding, of plain": rate}
+        slope = f"{1000 * (peak_mb['training'] - peak_of['training'][0]) / tokens:.0f}" if tokens else ""
+        milliseconds = 1000 * statistics.median(taken["training"])
+        of_training.append((k, tokens, f"{milliseconds:.0f}", spread(slower), f"{peak_mb['training']:.0f}", slope))
+        sentences = sizes.batch / statistics.median(taken["decoding"])
+        of_decoding.append((k, f"{sentences:.1f}", spread(rate), f"{peak_mb['decoding']:.0f}"))
+    print_table("K | pair tokens | training ms | times plain | peak MB | MB per 1,000 pair tokens", of_training)
+    print(f"\nshare of a K={ks[1]} step that is the memory's own: {spread(own)}")
+    print_table("K | decoding sentences/s | of plain | peak MB", of_decoding)
     write_json(sizes.json, {"ratios": lines, "rows": rows, "batch": sizes.batch})
 
 

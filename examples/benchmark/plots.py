@@ -13,24 +13,19 @@ import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from fairseq_seg.evaluate.figures import LIGHT, MARKERS, Drawing, render
 
 Curves = dict[str, list[tuple[float, list[float]]]]  # by name: x, and y in every round
 
 
 def draw(results: dict, folder: Path) -> list[Path]:
     """Write the figures that there is data for, as PNG."""
-    from fairseq_seg.evaluate.figures import LIGHT, Drawing, render
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, (label, time_label, time, memory) in growths(results["benchmarks"]).items():
 
-        def panels(figure: Figure, palette: dict, label=label, time_label=time_label, time=time, memory=memory) -> None:
+        def panels(figure, palette: dict, label=label, time_label=time_label, time=time, memory=memory) -> None:
             left, right = figure.subplots(1, 2)
             _plot(left, palette, time)
             _plot(right, palette, memory)
@@ -73,10 +68,8 @@ def _by_job(rows: list[dict], place: Callable[[dict], int]) -> tuple[Curves, Cur
     return time, memory
 
 
-def _plot(axes: Axes, palette: dict, curves: Curves) -> None:
+def _plot(axes, palette: dict, curves: Curves) -> None:
     """Medians, with bars from the least to the greatest; both axes start at 0, so that a straight line is linear."""
-    from fairseq_seg.evaluate.figures import MARKERS
-
     for (name, points), colour, marker in zip(curves.items(), palette["systems"], MARKERS, strict=False):
         middle = [statistics.median(values) for _, values in points]
         below = [m - min(values) for m, (_, values) in zip(middle, points, strict=True)]

@@ -13,43 +13,28 @@ nothing here, and to retrieve them would take most of the time.
 from __future__ import annotations
 
 import argparse
+import logging
 import multiprocessing
 import queue
 import re
 import sys
-import tempfile
 from pathlib import Path
 
-from generated import generate
-from rounds import add_json_option, write_json
+import numpy as np
+from rounds import add_data_options, data_folder, new_parser, print_table, write_json
+from tqdm import tqdm
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+from fairseq_seg.corpus.attached import write_attached
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 
+PLUGIN = Path(__file__).resolve().parents[2] / "fairseq_seg"
 MB = 2**20
 KEPT = 16  # pairs per sentence, as many as seg-attach keeps
 
 
-def get_parser() -> argparse.ArgumentParser:
-    """Describe the command line."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="an attached data-bin; generated without it")
-    options.add_argument("-s", "--source-lang", help="source language")
-    options.add_argument("-t", "--target-lang", help="target language")
-    options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
-    options.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="how many at a time (1 2 4)")
-    add_json_option(options)
-    return options
-
-
 def attach_random(folder: Path) -> None:
     """Attach random pairs to every training sentence, in the file that seg-attach would write."""
-    import numpy as np
-
-    from fairseq_seg.corpus.attached import write_attached
-    from fairseq_seg.corpus.databin import DataBin
-    from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
-
     home = DataBin(folder)
     sentences = len(home.pair(TRAIN)[0])
     ids = np.random.default_rng(1).integers(sentences, size=sentences * KEPT)
@@ -68,25 +53,17 @@ def mapped(folder: Path) -> dict[str, int]:
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
             fields = line.split(maxsplit=5)
             inside = len(fields) == 6 and Path(fields[5]).is_relative_to(folder)
-            continue
-        name, value = line.split(":")
-        if name not in ("Rss", "Pss", "Private_Clean", "Private_Dirty"):
-            continue
-        size = int(value.split()[0]) * 1024
-        if name == "Rss":
-            total["resident"] += size
-            total["mapped"] += size * inside
-        elif name == "Pss":
-            total["share"] += size * inside
-        elif not inside:
-            total["own"] += size
+        elif found := re.match(r"(Rss|Pss|Private_Clean|Private_Dirty): +(\d+)", line):
+            name, size = found[1], int(found[2]) * 1024
+            total["resident"] += size * (name == "Rss")
+            total["mapped"] += size * (name == "Rss" and inside)
+            total["share"] += size * (name == "Pss" and inside)
+            total["own"] += size * (name.startswith("Private") and not inside)
     return total
 
 
 def read_epoch(data: str, languages: list[str], k: int, everyone, answer) -> None:
     """Load the training set as fairseq-train does, read every example, wait for everyone, and report."""
-    import logging
-
     from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
@@ -94,7 +71,7 @@ def read_epoch(data: str, languages: list[str], k: int, everyone, answer) -> Non
     import fairseq_seg.models.seg_gru
     import fairseq_seg.tasks.seg_translation  # noqa: F401
 
-    plugin = ["--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", "--arch", "seg_gru_small"]
+    plugin = ["--user-dir", str(PLUGIN), "--task", "seg_translation", "--arch", "seg_gru_small"]
     arguments = [data, *languages, *plugin, "--memory-k", str(k)]
     config = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
     logging.disable(logging.INFO)
@@ -144,26 +121,23 @@ def compare(rows: list[dict]) -> dict[str, list[float]]:
 
 def main() -> None:
     """Run the command line."""
-    from tqdm import tqdm
-
-    options = get_parser().parse_args()
+    parser = new_parser(__doc__)
+    add_data_options(parser, "use this attached data-bin")
+    parser.add_argument("-s", "--source-lang", help="source language")
+    parser.add_argument("-t", "--target-lang", help="target language")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="how many at a time")
+    options = parser.parse_args()
     if not Path("/proc/self/smaps").exists():
         sys.exit("This needs Linux: it reads /proc/self/smaps.")
-    with tempfile.TemporaryDirectory() as folder:
-        data = options.data
-        if data is None:
-            generate(Path(folder), options.pairs, sentences=1)
-            attach_random(Path(folder))
-            data = folder
-        rows = []
+    rows = []
+    with data_folder(options, sentences=1) as data:
+        if options.data is None:
+            attach_random(data)
         for k in (0, KEPT):
             for processes in tqdm(options.processes, desc=f"K={k}", leave=False):
-                rows.append({"k": k, "processes": processes} | measure(options, data, processes, k))
-    print("| K | processes | resident MB each | mapped files | its share of them | its own |")
-    print("|---|---|---|---|---|---|")
-    for row in rows:
-        figures = " | ".join(f"{row[name]:.0f}" for name in ("resident", "mapped", "share", "own"))
-        print(f"| {row['k']} | {row['processes']} | {figures} |")
+                rows.append({"k": k, "processes": processes} | measure(options, str(data), processes, k))
+    cells = ([row["k"], row["processes"], *(f"{size:.0f}" for size in list(row.values())[2:])] for row in rows)
+    print_table("K | processes | resident MB each | mapped files | its share of them | its own", cells)
     write_json(options.json, {"ratios": compare(rows), "rows": rows})
 
 

@@ -8,7 +8,6 @@ Each part is the CPU time of one thread within its functions, less that of other
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from collections import Counter
 from functools import wraps
 from pathlib import Path
 
-from rounds import add_json_option, write_json
+from rounds import new_parser, print_table, write_json
 
 PLUGIN = Path(__file__).resolve().parents[2] / "fairseq_seg"
 REST = "the rest: text, scores, output"
@@ -118,22 +117,19 @@ def profile(checkpoint: Path, data: str, options: list[str]) -> Stopwatch:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
     parser.add_argument("data", metavar="DATA-BIN")
-    add_json_option(parser)
     options, others = parser.parse_known_args()
     if not options.checkpoint.is_file():
         sys.exit(f"The checkpoint {options.checkpoint} does not exist: name one that fairseq-train has written.")
     stopwatch = profile(options.checkpoint, options.data, others)
     total = stopwatch.seconds.total()
-    print(f"\nfairseq-generate {' '.join(others)}: {total:.1f} s of CPU time\n")
-    print("| part | share | seconds | calls |\n|---|---|---|---|")
+    print(f"\nfairseq-generate {' '.join(others)}: {total:.1f} s of CPU time")
     taken = stopwatch.seconds.most_common()
     parts = [{"part": part, "seconds": seconds, "share": seconds / total} for part, seconds in taken]
-    for row in parts:
-        calls = stopwatch.calls[row["part"]] or ""
-        print(f"| {row['part']} | {row['share']:.1%} | {row['seconds']:.2f} | {calls} |")
+    rows = [(part, f"{t / total:.1%}", f"{t:.2f}", stopwatch.calls[part] or "") for part, t in taken]
+    print_table("part | share | seconds | calls", rows)
     write_json(options.json, {"ratios": {}, "parts": parts})
 
 

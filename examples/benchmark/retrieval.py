@@ -3,28 +3,35 @@
     python examples/benchmark/retrieval.py [DATA-BIN]
 
 Everything is measured in one run, on the same training set and the same sentences of the test set, which are generated
-where no data-bin is given. The engines take turns. Growth is measured in a process for each size of the memory, which
-opens an index that is there, as the processes of seg-attach do.
+if no data-bin is given. The engines take turns. Growth is measured in one process per size of the memory, which opens
+an existing index, as the processes of seg-attach do.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import resource
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from generated import generate
-from rounds import add_json_option, interleave, ratios, spread, write_json
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from rounds import (
+    add_data_options,
+    data_folder,
+    interleave,
+    new_parser,
+    peak_megabytes,
+    print_table,
+    ratios,
+    spread,
+    write_json,
+)
 
 from fairseq_seg.corpus.attached import write_attached
 from fairseq_seg.corpus.databin import DataBin
@@ -71,8 +78,6 @@ def pyserini_search(texts: list[str], queries: list[str], folder: Path, threads:
 
     Its LuceneSearcher cannot be imported without gigabytes of other packages, so the calls that it makes are made here.
     """
-    import json
-
     java, _ = start_java()
     arguments = ["-index", str(folder), "-pretokenized", "-collection", "JsonCollection", "-input", "", "-threads", "1"]
     indexer = java("io.anserini.index.SimpleIndexer")(arguments)
@@ -136,11 +141,8 @@ def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
         fuzzy_scores(unit.characters(query), sources)
     rerank = time.perf_counter() - start
     milliseconds = 1000 / len(queries)
-    print(
-        f"one thread: search {search * milliseconds:.2f} ms, re-ranking {rerank * milliseconds:.2f} ms per sentence "
-        f"({rerank / (search + rerank):.1%} of both)",
-        flush=True,
-    )
+    each = f"search {search * milliseconds:.2f} ms, re-ranking {rerank * milliseconds:.2f} ms per sentence"
+    print(f"one thread: {each} ({rerank / (search + rerank):.1%} of both)", flush=True)
 
 
 def grow(part: tuple[Sequences, Sequences], queries: list[np.ndarray], folder: Path, repeats: int) -> dict:
@@ -153,17 +155,7 @@ def grow(part: tuple[Sequences, Sequences], queries: list[np.ndarray], folder: P
     work = partial(retrieve_and_write, search, queries, folder)
     seconds = interleave({f"{len(part[0]):,} pairs": work}, repeats, time.perf_counter)
     (taken,) = seconds.values()
-    return {
-        "pairs": len(part[0]),
-        "sentences": len(queries),
-        "seconds": taken,
-        "peak MB": peak_megabytes(resource.RUSAGE_SELF),
-    }
-
-
-def peak_megabytes(who: int) -> float:
-    """Return the largest resident size that this process, or the largest of its children, has had."""
-    return resource.getrusage(who).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return {"pairs": len(part[0]), "sentences": len(queries), "seconds": taken, "peak MB": peak_megabytes()}
 
 
 def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
@@ -193,22 +185,22 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
     report_stages(retriever, queries)
     brute, shares = report_quality(retriever, queries[: options.brute])
     rates = {name: len(queries) / statistics.median(taken) for name, taken in seconds.items()}
-    print("\n| | sentences/s | of ours |\n|---|---|---|")
-    for name, taken in seconds.items():
-        print(f"| {name} | {rates[name]:.1f} | {spread(ratios(seconds[OURS], taken))} |")
-    print(f"| brute-force rapidfuzz, one thread | {brute:.1f} | {brute / rates[OURS]:.2f} |")
+    rows = [(name, f"{rates[name]:.1f}", spread(ratios(seconds[OURS], taken))) for name, taken in seconds.items()]
+    rows.append(("brute-force rapidfuzz, one thread", f"{brute:.1f}", f"{brute / rates[OURS]:.2f}"))
+    print_table(" | sentences/s | of ours", rows)
 
-    print(
-        "\n| pairs in the memory | ms per sentence, one process | peak MB, Java included |\n|---|---|---|", flush=True
-    )
     order, growth = generator.permutation(len(source)), []
-    for size in (*(size for size in options.sizes if size < len(source)), len(source)):
-        part = tuple(Sequences.from_rows(side[row] for row in order[:size]) for side in (source, target))
-        index(*part, folder / f"index{size}")
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            growth.append(pool.apply(grow, (part, queries, folder, options.repeats)))
-        milliseconds = 1000 * statistics.median(growth[-1]["seconds"]) / len(queries)
-        print(f"| {size:,} | {milliseconds:.2f} | {growth[-1]['peak MB']:.0f} |", flush=True)
+
+    def grown() -> Iterator[tuple]:
+        for size in (*(size for size in options.sizes if size < len(source)), len(source)):
+            part = tuple(Sequences.from_rows(side[row] for row in order[:size]) for side in (source, target))
+            index(*part, folder / f"index{size}")
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                growth.append(pool.apply(grow, (part, queries, folder, options.repeats)))
+            milliseconds = 1000 * statistics.median(growth[-1]["seconds"]) / len(queries)
+            yield f"{size:,}", f"{milliseconds:.2f}", f"{growth[-1]['peak MB']:.0f}"
+
+    print_table("pairs in the memory | ms per sentence, one process | peak MB, Java included", grown())
     lines = {f"retrieval, of {PYSERINI}": ratios(seconds[PYSERINI], seconds[OURS])}
     lines |= {name: [float(share)] for name, share in shares.items()}
     return {"ratios": lines, "pairs": len(source), "rates": rates, "growth": growth}
@@ -216,23 +208,20 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", metavar="DATA-BIN", help="its training and test set; generated without it")
-    parser.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
-    parser.add_argument("--queries", type=int, default=3000, help="random test sentences to time (3,000)")
-    parser.add_argument("--brute", type=int, default=500, help="of these, compared with brute force (500)")
-    parser.add_argument("--threads", type=int, default=2, help="for the other engines, and our processes (2)")
-    parser.add_argument("--repeats", type=int, default=3, help="timed rounds after one that warms up (3)")
+    parser = new_parser(__doc__)
+    add_data_options(parser)
+    for name, default, meaning in (
+        ("--queries", 3000, "random test sentences to time"),
+        ("--brute", 500, "how many of these to compare with brute force"),
+        ("--threads", 2, "threads of the other engines, and our processes"),
+        ("--repeats", 3, "timed rounds after one that warms up"),
+        ("--seed", 1, "seed of the choice of sentences"),
+    ):
+        parser.add_argument(name, type=int, default=default, help=meaning)
     parser.add_argument("--sizes", type=int, nargs="*", default=[20_000, 80_000], help="smaller memories to time")
-    parser.add_argument("--seed", type=int, default=1, help="of the choice of sentences (1)")
-    add_json_option(parser)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if options.data is None:
-            (folder / "data-bin").mkdir()
-            generate(folder / "data-bin", options.pairs, options.queries, options.seed)
-        results = measure(options, DataBin(options.data or folder / "data-bin"), folder)
+    with data_folder(options, options.queries, options.seed) as data, tempfile.TemporaryDirectory() as folder:
+        results = measure(options, DataBin(data), Path(folder))
     write_json(options.json, results)
 
 

@@ -12,17 +12,14 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from generated import generate
-from rounds import add_json_option, spread, write_json
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from rounds import add_data_options, data_folder, new_parser, print_table, spread, write_json
+from standalone import loopback_settings, standalone_cluster
 
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.settings import SearchSettings
@@ -33,19 +30,6 @@ from fairseq_seg.retrieval.spark_search import cluster_search
 
 SETTINGS = SearchSettings()
 ALONE = "seg-attach alone"
-
-
-def parser() -> argparse.ArgumentParser:
-    """Describe the command line."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("data", nargs="?", metavar="DATA-BIN", help="its training and test set; generated without it")
-    options.add_argument("--pairs", type=int, default=20_000, help="size of the generated training set (20,000)")
-    options.add_argument("--sentences", type=int, default=10_000, help="to search for, at most (10,000)")
-    options.add_argument("--cores", type=int, default=2, help="processes, cores of Spark, workers (2)")
-    options.add_argument("--rounds", type=int, default=3, help="measured after one that warms up (3)")
-    options.add_argument("--shards", type=int, help="cut the index into so many shards")
-    add_json_option(options)
-    return options
 
 
 @contextmanager
@@ -82,14 +66,18 @@ def measure(opened, chunks: list[tuple], rounds: int) -> dict:
 
 def main() -> None:
     """Run the command line."""
-    from standalone import loopback_settings, standalone_cluster
-
-    options = parser().parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if options.data is None:
-            generate(folder, options.pairs, options.sentences)
-        home = DataBin(options.data or folder)
+    parser = new_parser(__doc__)
+    add_data_options(parser)
+    for name, default, meaning in (
+        ("--sentences", 10_000, "how many to search for, at most"),
+        ("--cores", 2, "processes, cores of Spark, workers"),
+        ("--rounds", 3, "rounds measured after one that warms up"),
+        ("--shards", None, "split the index into this many shards"),
+    ):
+        parser.add_argument(name, type=int, default=default, help=meaning)
+    options = parser.parse_args()
+    with data_folder(options, options.sentences) as data, tempfile.TemporaryDirectory() as settings:
+        home, folder = DataBin(data), Path(settings)
         open_retriever(home, SETTINGS, "pair", options.shards)  # makes the index
         pairs, queries = len(home.pair("train")[0]), list(home.pair("test")[0])[: options.sentences]
         chunks = [(queries[start : start + CHUNK], None) for start in range(0, len(queries), CHUNK)]
@@ -103,11 +91,12 @@ def main() -> None:
             results[name] = measure(on_spark(cluster.master, home, options), chunks, options.rounds)
     usual = statistics.median(results[ALONE]["sentences_per_second"])
     compared = {name: [rate / usual for rate in row["sentences_per_second"]] for name, row in results.items()}
-    print(f"\n{len(queries):,} sentences, memory of {pairs:,} pairs, {options.rounds} rounds\n")
-    print("| | start (s) | sentences/s | of seg-attach alone |\n|---|---|---|---|")
+    print(f"\n{len(queries):,} sentences, memory of {pairs:,} pairs, {options.rounds} rounds")
+    rows = []
     for name, row in results.items():
         rate = statistics.median(row["sentences_per_second"])
-        print(f"| {name} | {row['start_seconds']:.1f} | {rate:.1f} | {spread(compared[name])} |")
+        rows.append((name, f"{row['start_seconds']:.1f}", f"{rate:.1f}", spread(compared[name])))
+    print_table(" | start (s) | sentences/s | of seg-attach alone", rows)
     lines = {f"Spark {name}, of {ALONE}": of_alone for name, of_alone in compared.items() if name != ALONE}
     write_json(options.json, {"ratios": lines, "pairs": pairs, "sentences": len(queries), "rows": results})
 

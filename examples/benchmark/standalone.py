@@ -8,8 +8,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 
@@ -38,47 +39,18 @@ def loopback_settings(folder: Path) -> dict[str, str]:
     return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": LOOPBACK} | home
 
 
-class StandaloneCluster:
+class StandaloneCluster(NamedTuple):
     """A master and workers of one core each, every one in a process group of its own."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]):
-        self._folder, self._environment = folder, os.environ | environment
-        self._processes: list[subprocess.Popen] = []
-        self.master = ""
-        self.workers: list[subprocess.Popen] = []
+    master: str
+    workers: list[subprocess.Popen]
 
-    def start(self, workers: int) -> None:
-        """Start the master and the workers, and wait until all are there."""
-        log = self._spawn("master", "master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
-        self.master = wait_for(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()))[1]
-        options = ("--host", LOOPBACK, "--webui-port", "0", "--cores", "1", "--memory", "1g", self.master)
-        for number in range(workers):
-            self._spawn(f"worker{number}", "worker.Worker", "--work-dir", self._folder / f"work{number}", *options)
-        self.workers = self._processes[1:]
-        for number in range(workers):
-            log = self._folder / f"worker{number}.log"
-            wait_for(lambda log=log: "Successfully registered with master" in log.read_text())
 
-    def _spawn(self, name: str, part: str, *options: str | Path) -> Path:
-        # As Spark's script spark-class does it, which takes another Java process to find these words.
-        java = [Path(find_java_home()) / "bin" / "java", *JAVA_OPTIONS.split(), "-Xmx256m", "-cp", JARS]
-        command = [*java, f"org.apache.spark.deploy.{part}", *options]
-        log = self._folder / f"{name}.log"
-        with log.open("w") as file:
-            streams = {"stdout": file, "stderr": subprocess.STDOUT}
-            self._processes.append(subprocess.Popen(command, **streams, env=self._environment, start_new_session=True))
-        return log
-
-    def kill(self, process: subprocess.Popen) -> None:
-        """End a master, or a worker and its executors, as a power cut would."""
+def kill(process: subprocess.Popen) -> None:
+    """End a master, or a worker and its executors, as a power cut would."""
+    if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-    def stop(self) -> None:
-        """End all that still runs."""
-        for process in self._processes:
-            if process.poll() is None:
-                self.kill(process)
 
 
 def wait_for(condition: Callable):
@@ -93,10 +65,26 @@ def wait_for(condition: Callable):
 
 @contextmanager
 def standalone_cluster(folder: Path, environment: dict[str, str], workers: int = 2) -> Iterator[StandaloneCluster]:
-    """Open a cluster that is stopped whatever happens."""
-    cluster = StandaloneCluster(folder, environment)
-    try:
-        cluster.start(workers)
-        yield cluster
-    finally:
-        cluster.stop()
+    """Start a master and workers, wait until all are registered, and stop them whatever happens."""
+    # As Spark's script spark-class does it, which takes another Java process to find these words.
+    java = [Path(find_java_home()) / "bin" / "java", *JAVA_OPTIONS.split(), "-Xmx256m", "-cp", JARS]
+    network = ("--host", LOOPBACK, "--webui-port", "0")
+    with ExitStack() as stack:
+
+        def spawn(name: str, part: str, *options: str | Path) -> tuple[subprocess.Popen, Path]:
+            command, log = [*java, f"org.apache.spark.deploy.{part}", *network, *options], folder / f"{name}.log"
+            streams = {"stdout": stack.enter_context(log.open("w")), "stderr": subprocess.STDOUT}
+            process = subprocess.Popen(command, **streams, env=os.environ | environment, start_new_session=True)
+            stack.callback(kill, process)
+            return process, log
+
+        _, log = spawn("master", "master.Master", "--port", "0")
+        master = wait_for(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()))[1]
+        options = ("--cores", "1", "--memory", "1g", master)
+        started = [
+            spawn(f"worker{number}", "worker.Worker", "--work-dir", folder / f"work{number}", *options)
+            for number in range(workers)
+        ]
+        for _, log in started:
+            wait_for(lambda log=log: "Successfully registered with master" in log.read_text())
+        yield StandaloneCluster(master, [process for process, _ in started])

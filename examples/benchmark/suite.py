@@ -75,11 +75,7 @@ SUITE = [
         takes_data=True,
     ),
     Benchmark(
-        "spark",
-        "spark.py",
-        "--sentences 4000 --rounds 3",
-        "--pairs 60 --sentences 4 --rounds 1 --cores 1",
-        takes_data=True,
+        "spark", "spark.py", "--sentences 4000", "--pairs 60 --sentences 4 --rounds 1 --cores 1", takes_data=True
     ),
     Benchmark("processes", "processes.py", "--processes 1 4", "--pairs 60 --processes 1", takes_data=True),
 ]
@@ -156,9 +152,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw growth with K, memory and length, too")
     names = [benchmark.name for benchmark in SUITE]
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
-    parser.add_argument(
-        "--smoke", action="store_true", help="tiny sizes: does it all run here? The figures say nothing"
-    )
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see whether everything runs here")
     options = parser.parse_args(arguments)
     if options.data is not None and not Path(options.data).is_dir():
         parser.error(f"{options.data} is not a folder; give an attached data-bin, or nothing for generated data")

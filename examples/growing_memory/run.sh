@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-model=examples/demo/output/en-fr/SEG-1/model
+model=examples/demo/output/en-fr/SEG-recommended-1/model
 work=examples/growing_memory/output
 pages=${1:-schart/} # the help of LibreOffice's charts
 if [ ! -e "$model" ]; then

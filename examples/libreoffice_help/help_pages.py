@@ -5,13 +5,15 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
+
+import lxml.html
 
 WAYS_OUT = (
     "give the two packages with --deb EN.deb TARGET.deb, or your own text, one sentence per line, with --corpus PREFIX"
 )
 
+PARAGRAPHS = "//*[starts-with(@id, 'par_') or starts-with(@id, 'hd_')]"
 # Program code is the same in every language.
 CODE_CLASSES = {"code", "codeintable", "smathcode"}
 
@@ -61,65 +63,28 @@ def read_pages(package: Path) -> Iterator[tuple[str, str]]:
                     yield page, archive.extractfile(member).read().decode("utf-8", errors="replace")
 
 
-class _Paragraphs(HTMLParser):
-    """Collects the text of each element whose id starts with par_ or hd_.
+def paragraphs(html: str) -> dict[str, str]:
+    """Return the text of a help page's paragraphs and headings by element id, in the page's order.
 
     Where the help has variants of a phrase (for macOS, for Calc, ...: hidden spans inside a `switchinline`), a reader
-    sees one of them: here the default one, or the first where there is no default.
+    sees one of them: here the default one, or the first if there is no default.
     """
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.paragraphs: dict[str, str] = {}
-        self._id = self._tag = None
-        self._text: list[str] = []
-        # One entry per open span: None, a list of variants (id, text) for a switch, or for a variant its id and the
-        # text that goes on after it.
-        self._spans: list[None | list | tuple[str, list[str]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        element_id = attributes.get("id") or ""
-        if self._id is None:
-            code = attributes.get("class") in CODE_CLASSES
-            if element_id.startswith(("par_", "hd_")) and not code:
-                self._id, self._tag, self._text, self._spans = element_id, tag, [], []
-        elif tag == "br":
-            self._text.append(" ")
-        elif tag == "span":
-            if attributes.get("class") == "switchinline":
-                self._spans.append([])
-            elif "hidden" in attributes:
-                self._spans.append((element_id, self._text))
-                self._text = []
-            else:
-                self._spans.append(None)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._id is None:
-            return
-        if tag == self._tag:
+    if not html.strip():
+        return {}
+    page = lxml.html.document_fromstring(html.encode(), parser=lxml.html.HTMLParser(encoding="utf-8"))
+    for line_break in page.iter("br"):
+        line_break.tail = f" {line_break.tail or ''}"
+    for switch in page.xpath("//span[@class='switchinline']"):
+        variants = switch.xpath("span[@hidden]")
+        for variant in variants:  # a blank between them belongs before the phrase
+            switch.text, variant.tail = f"{switch.text or ''}{variant.tail or ''}", None
+        for shown in [*(v for v in variants if v.get("id", "").startswith("default")), *variants][:1]:
+            del shown.attrib["hidden"]
+    for hidden in page.xpath(f"{PARAGRAPHS}//span[@hidden]"):
+        hidden.drop_tree()
+    found: dict[str, str] = {}
+    for element in page.xpath(PARAGRAPHS):
+        if element.get("class") not in CODE_CLASSES:
             # An id that stands on a page twice (an embedded paragraph) has the same text twice.
-            self.paragraphs.setdefault(self._id, " ".join("".join(self._text).split()))
-            self._id = None
-        elif tag == "span" and self._spans:
-            span = self._spans.pop()
-            if isinstance(span, tuple):
-                variant_id, before = span
-                variant, self._text = "".join(self._text), before
-                if self._spans and isinstance(self._spans[-1], list):
-                    self._spans[-1].append((variant_id, variant))
-            elif span:
-                default = [text for variant_id, text in span if variant_id.startswith("default")]
-                self._text.append(default[0] if default else span[0][1])
-
-    def handle_data(self, data: str) -> None:
-        self._text.append(data)
-
-
-def paragraphs(html: str) -> dict[str, str]:
-    """Return the text of a help page's paragraphs and headings by element id, in the page's order."""
-    parser = _Paragraphs()
-    parser.feed(html)
-    parser.close()
-    return parser.paragraphs
+            found.setdefault(element.get("id"), " ".join(element.text_content().split()))
+    return found

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import help_pages
+from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # the examples are scripts, not a package
@@ -21,10 +22,10 @@ from parallel_text import (  # noqa: E402
     Size,
     best_matches,
     clean,
-    is_translation,
+    cleaned,
+    is_translation,  # noqa: F401  (document.py takes it from here)
     pairs_from_text,
     split,
-    without_repeats,
     write_once,
 )
 
@@ -47,8 +48,6 @@ def sentences(source: str, target: str) -> Iterator[tuple[str, str]]:
 
 def pairs_from_packages(source_package: Path, target_package: Path) -> Iterator[Pair]:
     """Pair the paragraphs of two help packages by page and element id."""
-    from tqdm import tqdm
-
     target_pages = dict(help_pages.read_pages(target_package))
     for page, html in tqdm(sorted(help_pages.read_pages(source_package)), desc="pages", unit="page"):
         targets = help_pages.paragraphs(target_pages.get(page, ""))
@@ -101,7 +100,7 @@ def main() -> None:
         else:
             packages = args.deb or [help_pages.fetch_package(lang, HERE / "data") for lang in ("en", args.target)]
             found = pairs_from_packages(*packages)
-        pairs = without_repeats(pair for pair in found if is_translation(pair.source, pair.target, size))
+        pairs = cleaned(found, size)
         if size.train:
             pairs = repetitive_pages(pairs, size.train + 2 * size.held_out)
         return split(pairs, size.held_out)

@@ -41,7 +41,8 @@ def export(options: argparse.Namespace) -> None:
     from fairseq_seg.store.formats import export_file
 
     with open_memory(options, read_only=True) as memory:
-        print(f"{options.file}: {export_file(memory, options.file, options.format):,} pairs")
+        count = export_file(memory, options.file, options.format)
+        print(f"{visible(str(options.file))}: {count:,} pairs")
 
 
 def add(options: argparse.Namespace) -> None:

@@ -20,18 +20,9 @@ MAGIC = b"SEGMEM2\n"
 # The arrays behind the header: row starts, and for all pairs in rank order ids, scores and covering.
 COLUMNS = ("<i8", "<i4", "<f4", "u1")
 
-
-# What a header must hold, besides memory_data, which may be nothing.
-FIELDS = {
-    "signature": str,
-    "kept": int,
-    "memory_fingerprint": str,
-    "split_fingerprint": str,
-    "settings": dict,
-    "rows": int,
-    "pairs": int,
-    "checksum": int,
-}
+# What a header must hold, besides memory_data, which may be null.
+FIELDS: dict[str, type] = {"signature": str, "memory_fingerprint": str, "split_fingerprint": str, "settings": dict}
+FIELDS |= {"kept": int, "rows": int, "pairs": int, "checksum": int}
 
 
 def checksum(arrays: Iterable[Any]) -> int:
@@ -54,7 +45,7 @@ def attached_path(data_bin: str | Path, split: str, source_lang: str, target_lan
     """
     folder = Path(data_bin)
     other = f"{split}.{target_lang}-{source_lang}"
-    if any((folder / f"{other}.{source_lang}{ending}").exists() for ending in ("", ".idx")):
+    if any((folder / f"{other}.{source_lang}{ending}").exists() for ending in ("", ".idx", ".fasta")):
         return folder / f"{other}.reversed.memory"
     return folder / f"{split}.{source_lang}-{target_lang}.memory"
 
@@ -84,7 +75,7 @@ class AttachedPairs:
                 if file.read(len(MAGIC)) != MAGIC:
                     raise AttachedError(f"{path} is not an attached file: run seg-attach again.")
                 header = json.loads(file.readline())
-                offset = file.tell()
+                content = np.memmap(file, np.uint8, "r", file.tell())
         except FileNotFoundError:
             raise AttachedError(f"{path} does not exist: run seg-attach on the data-bin first.") from None
         except (OSError, ValueError) as error:
@@ -92,14 +83,10 @@ class AttachedPairs:
         if not isinstance(header, dict) or not FIELDS.items() <= {k: type(v) for k, v in header.items()}.items():
             raise AttachedError(f"{path} has a damaged header: run seg-attach again.")
         rows, pairs = header["rows"], header["pairs"]
-        if rows < 0 or pairs < 0 or path.stat().st_size != offset + 8 * (rows + 1) + 9 * pairs:
+        if rows < 0 or pairs < 0 or len(content) != 8 * (rows + 1) + 9 * pairs:
             raise AttachedError(f"{path} is truncated: run seg-attach again.")
-        arrays: list[np.ndarray] = []
-        for dtype, length in zip(COLUMNS, (rows + 1, pairs, pairs, pairs), strict=True):
-            # An empty array cannot be mapped.
-            mapped = np.memmap(path, dtype, "r", offset, (length,)) if length else np.zeros(0, dtype)
-            arrays.append(mapped)
-            offset += mapped.nbytes
+        ends = np.cumsum([8 * (rows + 1), 4 * pairs, 4 * pairs])
+        arrays = [part.view(dtype) for part, dtype in zip(np.split(content, ends), COLUMNS, strict=True)]
         if checksum(arrays) != header["checksum"]:
             raise AttachedError(f"{path} is damaged: run seg-attach again.")
         starts, ids, scores, covering = arrays

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-from functools import cached_property
-from itertools import count
+from functools import cache, cached_property
+from itertools import count, takewhile
 from pathlib import Path
 
 from fairseq_seg.corpus.attached import attached_path
@@ -14,9 +13,6 @@ from fairseq_seg.corpus.pairs import TRAIN, PairTable
 from fairseq_seg.corpus.sequences import Sequences, fingerprint
 from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.errors import SegError
-
-# Splits that this process has read: sides and fingerprint, keyed by names, sizes and dates of their files.
-_read_splits: dict[tuple, list] = {}
 
 
 class DataBin:
@@ -39,7 +35,7 @@ class DataBin:
 
     def _infer_languages(self) -> tuple[str, str]:
         for path in sorted(self.folder.iterdir()):
-            match = re.fullmatch(r"\w+\.([^.-]+)-([^.-]+)\.(?:\1|\2)(\.idx|\.bin)?", path.name)
+            match = re.fullmatch(r"\w+\.([^.-]+)-([^.-]+)\.(?:\1|\2)(\.idx|\.bin|\.fasta)?", path.name)
             if match:
                 return match[1], match[2]
         raise SegError(f"{self.folder} has no binarized split: run fairseq-preprocess with --destdir first.")
@@ -53,57 +49,45 @@ class DataBin:
         order = {"train": 0, "valid": 1, "test": 2}
         return sorted(found, key=lambda split: (order.get(split.rstrip("0123456789"), 3), split))
 
-    def parts(self, split: str) -> list[str]:
-        """List a split and, for train, its parts train1, train2 ..., which fairseq joins to one split."""
+    def parts(self, split: str, combine: bool = False) -> list[str]:
+        """List a split and, for train or to combine, its parts train1, train2 ..., which fairseq joins to one split."""
         if not self._has(split):
             raise SegError(f"{self.folder} has no split '{split}', only {', '.join(self.splits()) or 'none'}.")
-        parts = [split]
-        if split == TRAIN:
-            for number in count(1):
-                if not self._has(f"{split}{number}"):
-                    break
-                parts.append(f"{split}{number}")
-        return parts
+        more = (f"{split}{number}" for number in (count(1) if combine or split == TRAIN else ()))
+        return [split, *takewhile(self._has, more)]
 
     def prefix(self, part: str, lang: str) -> Path:
         """Name the files of one side of a part of a split, without extensions."""
         return self.folder / f"{part}.{self.pair_name}.{lang}"
 
-    def sides(self, split: str) -> tuple[Sequences, Sequences | None]:
-        """Return both sides of a split, read once per process; the target is None if its files are missing."""
-        return self._split(split)[0]
+    def sides(self, split: str, combine: bool = False) -> tuple[Sequences, Sequences | None]:
+        """Return both sides of a split; the target is None if its files are missing."""
+        parts = self.parts(split, combine)
+        source = _join(tuple(self._read(part, self.source_lang) for part in parts))
+        if not any(_file(self.prefix(part, self.target_lang)) for part in parts):
+            return source, None
+        target = _join(tuple(self._read(part, self.target_lang) for part in parts))
+        if len(source) != len(target):
+            raise SegError(
+                f"{split} of {self.folder} has {len(source)} sentences in {self.source_lang} and {len(target)} in "
+                f"{self.target_lang}: make both files equally long and run fairseq-preprocess again."
+            )
+        return source, target
 
-    def pair(self, split: str) -> tuple[Sequences, Sequences]:
+    def pair(self, split: str, combine: bool = False) -> tuple[Sequences, Sequences]:
         """Return both sides of a split, and refuse one without a target."""
-        source, target = self.sides(split)
+        source, target = self.sides(split, combine)
         if target is None:
             raise SegError(f"{self.prefix(split, self.target_lang)}.idx is missing: run fairseq-preprocess again.")
         return source, target
 
+    def part_sizes(self, split: str, combine: bool = False) -> list[int]:
+        """Count the sentences of each part of a split."""
+        return [len(self._read(part, self.source_lang)) for part in self.parts(split, combine)]
+
     def fingerprint(self, split: str) -> str:
         """Identify a split by its symbols, computed once per process."""
-        known = self._split(split)
-        if len(known) == 1:
-            known.append(fingerprint(*self.pair(split)))
-        return known[1]
-
-    def _split(self, split: str) -> list:
-        languages = self.source_lang, self.target_lang
-        prefixes = [[self.prefix(part, lang) for part in self.parts(split)] for lang in languages]
-        key = tuple(_state(prefix) for side in prefixes for prefix in side)
-        if key not in _read_splits:
-            source, target = (
-                _concatenate([self._read(prefix, lang) for prefix in side]) if any(map(_exists, side)) else None
-                for side, lang in zip(prefixes, languages, strict=True)
-            )
-            assert source is not None
-            if target is not None and len(source) != len(target):
-                raise SegError(
-                    f"{split} of {self.folder} has {len(source)} sentences in {self.source_lang} and {len(target)} in "
-                    f"{self.target_lang}: make both files equally long and run fairseq-preprocess again."
-                )
-            _read_splits[key] = [(source, target)]
-        return _read_splits[key]
+        return _fingerprint(*self.pair(split))
 
     def attached_path(self, split: str) -> Path:
         """Name the file that seg-attach writes for a split."""
@@ -118,9 +102,8 @@ class DataBin:
     @cached_property
     def dictionaries(self) -> tuple[list[str], list[str]]:
         """The symbols of source and target in the order of their ids."""
-        return read_dictionary(self.dictionary_path(self.source_lang)), read_dictionary(
-            self.dictionary_path(self.target_lang)
-        )
+        source, target = (read_dictionary(self.dictionary_path(lang)) for lang in (self.source_lang, self.target_lang))
+        return source, target
 
     @cached_property
     def spellings(self) -> tuple[Spelling, Spelling]:
@@ -144,37 +127,58 @@ class DataBin:
     # Files
 
     def _has(self, split: str) -> bool:
-        return _exists(self.prefix(split, self.source_lang))
+        return _file(self.prefix(split, self.source_lang)) is not None
 
-    def _read(self, prefix: Path, lang: str) -> Sequences:
-        index = Path(f"{prefix}.idx")
+    def _read(self, part: str, lang: str) -> Sequences:
+        prefix = self.prefix(part, lang)
+        file = _file(prefix)
         try:
-            if index.exists():
-                return Sequences.from_index(prefix)
-            if prefix.exists():
-                symbols = self.dictionaries[(self.source_lang, self.target_lang).index(lang)]
-                return Sequences.from_text(prefix, symbols)
+            if file is None:
+                raise SegError(f"{prefix}.idx is missing: run fairseq-preprocess again.")
+            if file.suffix == ".idx":
+                data = prefix.with_name(f"{prefix.name}.bin")
+                return _read_index(prefix.absolute(), _state(file), _state(data))
+            symbols = self.dictionaries[(self.source_lang, self.target_lang).index(lang)]
+            return _read_text(file.absolute(), _state(file), tuple(symbols))
         except OSError as error:
-            raise SegError(f"{prefix}.bin cannot be read ({error.strerror}): run fairseq-preprocess again.") from None
+            raise SegError(
+                f"{error.filename} cannot be read ({error.strerror}): run fairseq-preprocess again."
+            ) from None
         except ValueError as error:
             raise SegError(f"{error}: run fairseq-preprocess again.") from None
-        raise SegError(f"{index} is missing: run fairseq-preprocess again.")
 
 
-def _exists(prefix: Path) -> bool:
-    return prefix.exists() or prefix.with_name(prefix.name + ".idx").exists()
+def _file(prefix: Path) -> Path | None:
+    """Return the file that tells the format of one side of a split: an index, text of symbols, or FASTA."""
+    names = (prefix.with_name(prefix.name + ending) for ending in (".idx", "", ".fasta"))
+    return next((path for path in names if path.exists()), None)
 
 
-def _state(prefix: Path) -> tuple:
-    """Return the names, sizes and dates of the files behind a prefix, to detect changes."""
-    states: list[str | int] = [os.fspath(prefix.absolute())]
-    for ending in ("", ".idx", ".bin"):
-        path = prefix.with_name(prefix.name + ending)
-        if path.is_file():
-            status = path.stat()
-            states += [ending, status.st_size, status.st_mtime_ns]
-    return tuple(states)
+def _state(path: Path) -> tuple[int, int]:
+    """Return the size and date of a file, to detect changes."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
-def _concatenate(parts: list[Sequences]) -> Sequences:
+# A file is opened once per process, and again only when its size or date has changed.
+
+
+@cache
+def _read_index(prefix: Path, *states: tuple[int, int]) -> Sequences:
+    return Sequences.from_index(prefix)
+
+
+@cache
+def _read_text(path: Path, state: tuple[int, int], symbols: tuple[str, ...]) -> Sequences:
+    read = Sequences.from_fasta if path.suffix == ".fasta" else Sequences.from_text
+    return read(path, symbols)
+
+
+@cache
+def _join(parts: tuple[Sequences, ...]) -> Sequences:
     return parts[0] if len(parts) == 1 else Sequences.from_rows(row for part in parts for row in part)
+
+
+@cache
+def _fingerprint(source: Sequences, target: Sequences) -> str:
+    return fingerprint(source, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -10,17 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_seg.corpus.dictionary import EOS, SPECIAL, UNKNOWN
+from fairseq_seg.corpus.huffman import HUFFMAN_MAGIC, read_huffman
 
 # Rows processed at once.
 ROW_BLOCK = 4096
 
 MMAP_MAGIC, OLDER_MAGIC = b"MMIDIDX\x00", b"TNTIDX\x00\x00"
-DTYPES = {
-    1: np.uint8,
-    2: np.int8,
-    3: np.int16,
-    4: np.int32,
-    5: np.int64,
+DTYPES = dict(enumerate((np.uint8, np.int8, np.int16, np.int32, np.int64), 1)) | {
     8: np.uint16,
     9: np.uint32,
     10: np.uint64,
@@ -31,8 +28,10 @@ class Sequences:
     """A read-only list of token-id arrays: row i is ``flat[starts[i] : starts[i] + lengths[i]]``.
 
     A final eos is never part of a row, because the fuzzy score (Eq. 3), the coverage (Alg. 1) and the fingerprint are
-    all defined without it.
+    all defined without it. Rows that were read from text have their `lines`, too.
     """
+
+    lines: list[str] | None = None
 
     def __init__(self, flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray):
         self.flat = flat
@@ -54,12 +53,13 @@ class Sequences:
 
     @classmethod
     def from_index(cls, prefix: str | Path) -> Sequences:
-        """Read what ``fairseq-preprocess`` wrote to ``prefix.idx`` and ``prefix.bin``.
+        """Read what ``fairseq-preprocess`` wrote to ``prefix.idx`` and ``prefix.bin``, each opened once.
 
         This uses only numpy, because importing fairseq and torch would cost every command five seconds. The default
-        format (``--dataset-impl mmap``) is memory-mapped, the older one (lazy, cached) is copied.
+        format (``--dataset-impl mmap``) is memory-mapped, the others (lazy, cached, huffman) are copied.
         """
-        with open(f"{prefix}.idx", "rb") as index:
+        with open(f"{prefix}.idx", "rb") as index, open(f"{prefix}.bin", "rb") as data:
+            size = os.fstat(data.fileno()).st_size
             magic = index.read(8)
             try:
                 if magic == MMAP_MAGIC:
@@ -71,31 +71,43 @@ class Sequences:
                     np.fromfile(index, dtype=np.int64, count=count + 1)
                     ends = np.fromfile(index, dtype=np.int64, count=count + 1)
                     lengths, starts = np.fromfile(index, dtype=np.int64, count=numbers), ends[:-1]
+                elif magic == HUFFMAN_MAGIC:
+                    return cls.from_rows(read_huffman(prefix, index, data))
                 else:
-                    raise ValueError(f"{prefix}.idx is not in one of the formats that can be read (mmap, cached, lazy)")
+                    raise ValueError(
+                        f"{prefix}.idx is not in one of the formats that can be read (mmap, cached, lazy, huffman)"
+                    )
                 dtype = np.dtype(DTYPES[code])
             except (struct.error, KeyError):
                 raise ValueError(f"{prefix}.idx is truncated or damaged") from None
-        if magic == MMAP_MAGIC:
-            starts = starts // dtype.itemsize
-        data = Path(f"{prefix}.bin")
-        if (
-            min(len(starts), len(lengths)) != count
-            or data.stat().st_size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize
-        ):
-            raise ValueError(f"{prefix}.bin or .idx is truncated")
-        # An empty file cannot be mapped.
-        flat = np.memmap(data, dtype=dtype, mode="r") if data.stat().st_size else np.zeros(0, dtype=dtype)
+            if min(len(starts), len(lengths)) != count or size < int(lengths.sum(dtype=np.int64)) * dtype.itemsize:
+                raise ValueError(f"{prefix}.bin or .idx is truncated")
+            # An empty file cannot be mapped.
+            flat = np.memmap(data, dtype, mode="r") if size else np.zeros(0, dtype)
         if magic == OLDER_MAGIC:
-            flat = flat - np.asarray(1, dtype)  # its ids count from one
-        return cls(flat, starts, lengths)
+            return cls(flat - np.asarray(1, dtype), starts, lengths)  # its ids count from one
+        return cls(flat, starts // dtype.itemsize, lengths)
 
     @classmethod
     def from_text(cls, path: str | Path, symbols: Sequence[str]) -> Sequences:
         """Read a text of symbols (``--dataset-impl raw``) and look up their ids in a dictionary's ``symbols``."""
+        with open(path, encoding="utf-8") as file:  # split into lines as fairseq does
+            lines = [line.strip("\n") for line in file]
+        found = cls._look_up(map(str.split, lines), symbols)
+        found.lines = lines
+        return found
+
+    @classmethod
+    def from_fasta(cls, path: str | Path, symbols: Sequence[str]) -> Sequences:
+        """Read a FASTA file (``--dataset-impl fasta``), in which every character of a sequence is a symbol."""
+        with open(path, encoding="utf-8") as lines:
+            records = lines.read().removeprefix(">").split("\n>") if os.fstat(lines.fileno()).st_size else []
+        return cls._look_up(("".join(map(str.strip, record.split("\n")[1:])) for record in records), symbols)
+
+    @classmethod
+    def _look_up(cls, rows: Iterable[Iterable[str]], symbols: Sequence[str]) -> Sequences:
         ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
-        with open(path, encoding="utf-8") as lines:  # split into lines as fairseq does
-            return cls.from_rows([ids.get(word, UNKNOWN) for word in line.split()] for line in lines)
+        return cls.from_rows([ids.get(symbol, UNKNOWN) for symbol in row] for row in rows)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -14,6 +14,7 @@ are already computed, so neither loss costs anything.
 
 import math
 from dataclasses import dataclass, field
+from typing import Optional
 
 import torch
 from fairseq import utils
@@ -24,9 +25,10 @@ from omegaconf import II
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairseq_seg.errors import SegError
+from fairseq_seg.errors import SegError, hook
 from fairseq_seg.modules.fusion import sum_log_probs, target_log_prob
 from fairseq_seg.modules.memory import SlotRead
+from fairseq_seg.tasks.presets import by_preset
 
 
 @dataclass
@@ -37,18 +39,18 @@ class SegCrossEntropyConfig(FairseqDataclass):
         default=0.0,
         metadata={"help": "share of the mixture's probability spread over the vocabulary; 0: none, as in the paper"},
     )
-    generator_weight: float = field(
-        default=0.0,
+    generator_weight: Optional[float] = field(  # noqa: UP045
+        default=None,
         metadata={
             "help": "weight of a second loss, on the generator alone, when the output is a mixture: keeps it a good "
-            "translator of sentences that resemble nothing in the memory; 0: none, as in the paper"
+            "translator of sentences that resemble nothing in the memory" + by_preset("generator_weight")
         },
     )
-    copy_weight: float = field(
-        default=0.0,
+    copy_weight: Optional[float] = field(  # noqa: UP045
+        default=None,
         metadata={
             "help": "weight of a third loss, on the copies alone, at target symbols that the memory holds: the match "
-            "also learns where the gate is closed; 0: none, as in the paper"
+            "also learns where the gate is closed" + by_preset("copy_weight")
         },
     )
     sentence_avg: bool = II("optimization.sentence_avg")
@@ -82,16 +84,19 @@ def memory_figures(copy_mass: Tensor, read: SlotRead, target: Tensor, real: Tens
 class SegCrossEntropy(FairseqCriterion):
     """Cross entropy on the mixture. Training never builds a copy distribution over the vocabulary."""
 
+    @hook
     def __init__(
         self,
         task,
         sentence_avg: bool,
         label_smoothing: float,
-        generator_weight: float = 0.0,
-        copy_weight: float = 0.0,
+        generator_weight: float | None = 0.0,
+        copy_weight: float | None = 0.0,
     ):
         super().__init__(task)
         for name, weight in (("--generator-weight", generator_weight), ("--copy-weight", copy_weight)):
+            if weight is None:  # the task resolves the preset
+                raise SegError("--criterion seg_cross_entropy needs --task seg_translation: give both, or neither.")
             if weight < 0:
                 raise SegError(f"{name} {weight} is negative: give 0 or more.")
         self.sentence_avg = sentence_avg

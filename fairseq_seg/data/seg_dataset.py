@@ -1,13 +1,52 @@
 """A language pair dataset whose examples carry their retrieved pairs."""
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 from fairseq.data import LanguagePairDataset, data_utils
+from torch import Tensor
+from torch.utils.data import Dataset
 
-from fairseq_seg.data.example_pairs import ExamplePairs
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens
+from fairseq_seg.errors import SegError, hook
 
 logger = logging.getLogger(__name__)
+
+
+class Tokens(Dataset):
+    """One side of a split as fairseq's datasets give it: tensors with eos, from a file that is already open.
+
+    Args:
+        side: the sentences of the file. order: the rows to give. longest: cut longer sentences (eos not counted).
+    """
+
+    def __init__(self, side: Sequences, order: np.ndarray, longest: int | None = None):
+        self.side, self.order, self.longest = side, order, longest
+        self.sizes = side.lengths[order].clip(max=longest) + 1
+
+    def __getitem__(self, index: int) -> Tensor:
+        return as_tokens(self.side[self.order[index]][: self.longest])
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @hook
+    def get_original_text(self, index: int) -> str:
+        """Return a sentence's own words, which --replace-unk puts in place of unknown symbols."""
+        if self.side.lines is None:
+            raise SegError("--replace-unk needs the words of the source: use fairseq-preprocess --dataset-impl raw.")
+        return self.side.lines[self.order[index]]
+
+
+def order_of_parts(sizes: Sequence[int], combine: bool, upsample: int) -> np.ndarray:
+    """Return the rows of a split with parts in fairseq's order: the first, `upsample` times, and then the others.
+
+    Without `combine` it is the first alone.
+    """
+    first, others = np.arange(sizes[0]), np.arange(sizes[0], sum(sizes))
+    return np.concatenate([np.tile(first, max(upsample, 1)), others]) if combine and len(sizes) > 1 else first
 
 
 class SegDataset(LanguagePairDataset):
@@ -16,25 +55,6 @@ class SegDataset(LanguagePairDataset):
     def __init__(self, *args, retrieved: ExamplePairs | None = None, **kwargs):
         super().__init__(*args, **kwargs)
         self.retrieved = retrieved
-
-    @classmethod
-    def from_pairs(cls, pairs: LanguagePairDataset, retrieved: ExamplePairs | None) -> "SegDataset":
-        """Return the examples of `pairs`, a dataset from fairseq's own loader, with retrieved pairs."""
-        return cls(
-            pairs.src,
-            pairs.src_sizes,
-            pairs.src_dict,
-            pairs.tgt,
-            pairs.tgt_sizes,
-            pairs.tgt_dict,
-            left_pad_source=False,
-            left_pad_target=False,
-            shuffle=pairs.shuffle,
-            align_dataset=pairs.align_dataset,
-            eos=pairs.eos,
-            pad_to_multiple=pairs.pad_to_multiple,
-            retrieved=retrieved,
-        )
 
     def __getitem__(self, index: int) -> dict:
         example = super().__getitem__(index)

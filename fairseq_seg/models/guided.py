@@ -5,13 +5,12 @@ They register parameters, convert batches and follow the beam. `modules/guided.p
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
-from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint
@@ -23,6 +22,7 @@ from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader, Slots
 from fairseq_seg.modules.overlap import Overlap
 from fairseq_seg.modules.translator import Translator, each
+from fairseq_seg.tasks.presets import by_preset
 from fairseq_seg.tasks.seg_translation import with_plain_spaces  # also registers the task, for `from_pretrained`
 
 logger = logging.getLogger(__name__)
@@ -37,25 +37,30 @@ class MemoryConfig(FairseqDataclass):
         default="shallow",
         metadata={"help": "how the memory is used: copy symbols (shallow, Eq. 6), mix states (deep, Eq. 5), or both"},
     )
-    memory_keys: ChoiceEnum(list(KINDS)) = field(  # type: ignore[valid-type]
-        default="context",
+    # Options that --preset sets are Optional in fairseq's spelling, which does not know `| None`.
+    memory_keys: Optional[ChoiceEnum(list(KINDS))] = field(  # type: ignore[valid-type]  # noqa: UP045
+        default=None,
         metadata={
             "help": "the keys of the slots: the attention context of each step of the retrieved pair (the paper), the "
             "context and the decoder's state, which knows what precedes the slot (beyond the paper), or a "
-            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)"
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)" + by_preset("memory_keys")
         },
     )
-    memory_match: ChoiceEnum(["diagonal", "full"]) = field(  # type: ignore[valid-type]
-        default="diagonal",
+    memory_match: Optional[ChoiceEnum(["diagonal", "full"])] = field(  # type: ignore[valid-type]  # noqa: UP045
+        default=None,
         metadata={
             "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target"
+            + by_preset("memory_match")
         },
     )
-    memory_overlap: bool = field(
-        default=False,
+    # fairseq makes a flag of a bool, which could not switch off what a preset switches on.
+    memory_overlap: Any = field(
+        default=None,
         metadata={
-            "help": "tell the match and the gate which words of a retrieved source the sentence shares, so that words "
-            "that changed are not copied (beyond the paper)"
+            "help": "True: tell the match and the gate which words of a retrieved source the sentence shares, so that "
+            "words that changed are not copied (beyond the paper); not with --memory-keys target"
+            + by_preset("memory_overlap"),
+            "argparse_const": "True",
         },
     )
     gate_hidden: int = field(default=512, metadata={"help": "hidden size of the copy gate; 0: a linear gate"})
@@ -65,18 +70,19 @@ class MemoryConfig(FairseqDataclass):
             "help": "initial bias of the copy gate; below 0 the gate starts closed and learns to trust the memory later"
         },
     )
-    coverage_penalty: float = field(
-        default=0.0,
+    coverage_penalty: Optional[float] = field(  # noqa: UP045
+        default=None,
         metadata={
             "help": "initial lambda: the penalty on slots that were already copied (Eq. 7). It is learnt, but Adam "
-            "moves it by at most the learning rate per step: from 0, the paper's value, it takes thousands of updates"
+            "moves it by at most the learning rate per step: from 0 it takes thousands of updates"
+            + by_preset("coverage_penalty")
         },
     )
     detach_memory: bool = field(
         default=False,
         metadata={"help": "no gradient through the memory's keys and values: cheaper, but not as in the paper"},
     )
-    memory_k: int = II("task.memory_k")  # a checkpoint remembers what it was trained with
+    memory_k: int = -1  # that of the task; a checkpoint remembers what it was trained with
 
 
 def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslator:
@@ -214,8 +220,11 @@ class GuidedModel(FairseqEncoderDecoderModel):
     embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
 
     @classmethod
+    @hook
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
         """Build the model from a translator and the memory around it."""
+        if cfg.memory_keys is None:  # the task resolves the preset
+            raise SegError("A model with a memory needs --task seg_translation: give this task, or another --arch.")
         source, target = task.source_dictionary, task.target_dictionary
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
@@ -297,7 +306,12 @@ class GuidedModel(FairseqEncoderDecoderModel):
                     f"The checkpoint has other sizes than the options ask for ({key} is {old}, not {new}): give "
                     "the options it was trained with, or name another --save-dir."
                 )
-        missing = [key for key in fresh if key.startswith(memory) and key not in state_dict]
+        if strange := [key for key in fresh.keys() ^ state_dict.keys() if not key.startswith(memory)]:
+            raise SegError(
+                f"The checkpoint is of another --arch (of two models, one has no {min(strange)}): give that of the "
+                "checkpoint, or name another checkpoint or --save-dir."
+            )
+        missing = [key for key in fresh if key not in state_dict]
         state_dict.update({key: fresh[key] for key in missing})
         if missing:
             logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))

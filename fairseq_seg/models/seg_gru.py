@@ -35,7 +35,6 @@ class SegGRUSmallConfig(SegGRUConfig):
     embed_dim: int = 256
     dropout: float = 0.2
     gate_hidden: int = 128
-    coverage_penalty: float = 8.0
 
 
 @register_model("seg_gru", dataclass=SegGRUConfig)

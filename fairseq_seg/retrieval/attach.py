@@ -28,6 +28,7 @@ from fairseq_seg.retrieval.search import Chunk, open_retriever, retriever_pool
 from fairseq_seg.retrieval.spark import check_master, connect
 
 CHUNK = 500
+CHUNK_COLUMNS = ("starts", "ids", "scores", "covering")
 # This many chunks are searched before another process has started.
 SMALL = 4
 
@@ -185,27 +186,18 @@ def retrieve(
             if path.exists():
                 bar.initial += rows.stop - rows.start  # not counted in the rate
             else:
-                write_chunk(path, trim(next(results), best))
+                found = trim(next(results), best)
+                with write_whole(path) as file:
+                    np.savez(file, **{name: getattr(found, name) for name in CHUNK_COLUMNS})
             bar.update(rows.stop - rows.start)
-            yield read_chunk(path)
+            with np.load(path) as chunk:
+                yield RankedPairs(*(chunk[name] for name in CHUNK_COLUMNS))
 
 
 def trim(found: RankedPairs, best: Selection) -> RankedPairs:
     """Keep the best pairs of each example, and the ones that Alg. 1 picks."""
     wanted = found.covering.astype(bool) | (found.ranks < best.k)
     return found.keep(wanted & (found.scores >= np.float32(best.min_score)))
-
-
-def write_chunk(path: Path, found: RankedPairs) -> None:
-    """Write the pairs of a chunk, whole."""
-    with write_whole(path) as file:
-        np.savez(file, starts=found.starts, ids=found.ids, scores=found.scores, covering=found.covering)
-
-
-def read_chunk(path: Path) -> RankedPairs:
-    """Read the pairs of a chunk."""
-    with np.load(path) as chunk:
-        return RankedPairs(*(chunk[name] for name in ("starts", "ids", "scores", "covering")))
 
 
 def summary(split: str, attached: AttachedPairs, source: Sequences) -> str:

@@ -105,6 +105,8 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
     ``identity`` says what was indexed (see `LuceneIndex`). The folder appears whole or not at all.
     """
     start_java()
+    from jnius import JavaException
+
     texts = list(texts)
     lengths = np.array([len(text.split()) for text in texts], dtype=np.int32)
     order = np.argsort(lengths, kind="stable").astype(np.int32)
@@ -114,8 +116,9 @@ def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:
             np.savez(beside / "documents.npz", numbers=order, lengths=lengths[order])
             Statistics.of_texts(texts, lengths).save(beside / STATISTICS)
             write_identity(beside, identity)
-    except java_error() as error:
-        raise UnwritableIndexError(f"Lucene could not write its index to {folder}: {first_line(error)}.") from None
+    except JavaException as error:
+        reason = str(error).splitlines()[0].removeprefix("JVM exception occurred: ")
+        raise UnwritableIndexError(f"Lucene could not write its index to {folder}: {reason}.") from None
 
 
 def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: np.ndarray) -> None:
@@ -156,18 +159,6 @@ def write_documents(folder: Path, texts: list[str], order: np.ndarray, lengths: 
         raise
     finally:
         directory.close()
-
-
-def java_error() -> type[Exception]:
-    """Return the exception that stands for any Java exception."""
-    from jnius import JavaException
-
-    return JavaException
-
-
-def first_line(error: Exception) -> str:
-    """Return what a Java exception says, without its trace."""
-    return str(error).splitlines()[0].removeprefix("JVM exception occurred: ")
 
 
 def open_directory(java: Callable, folder: Path):

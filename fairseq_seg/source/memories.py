@@ -77,21 +77,19 @@ class OwnMemory:
     def search(self, queries: Sequence[np.ndarray]) -> list[list[Match]]:
         """Return the best pairs of each query from the memory's current contents."""
         rows = self._search.search(queries, self._count)
-        return [[self._match(*found) for found in row] for row in rows]
-
-    def _match(self, entry: StoredPair, score: float) -> Match:
-        sides = entry.source_symbols, entry.target_symbols
-        return Match(score, entry.id, *sides, pair_origin(self._name, entry), (entry.source, entry.target))
+        return [[own_match(self._name, *found) for found in row] for row in rows]
 
     def close(self) -> None:
         """Close the database and its index."""
         self._search.close()
 
 
-def pair_origin(name: str, entry: StoredPair) -> str:
-    """Describe where a pair comes from: its memory and id, then the file and unit it was imported from."""
+def own_match(name: str, entry: StoredPair, score: float) -> Match:
+    """Return an entry of a memory as a match; its origin is memory and id, then the file and unit of its import."""
     place = ", ".join(filter(None, (entry.origin, entry.unit and f"unit {entry.unit}")))
-    return f"{name}:{entry.id}" + (f" ({place})" if place else "")
+    origin = f"{name}:{entry.id}" + (f" ({place})" if place else "")
+    sides = entry.source_symbols, entry.target_symbols
+    return Match(score, entry.id, *sides, origin, (entry.source, entry.target))
 
 
 def every_pair(home: DataBin, names: str) -> list[PairTable]:
@@ -102,11 +100,7 @@ def every_pair(home: DataBin, names: str) -> list[PairTable]:
             tables.append(home.table())
             continue
         with TranslationMemory(name, read_only=True) as memory:
-            entries = list(memory.pairs())
-        matches = [
-            Match(1.0, e.id, e.source_symbols, e.target_symbols, pair_origin(Path(name).name, e), (e.source, e.target))
-            for e in entries
-        ]
+            matches = [own_match(Path(name).name, entry, 1.0) for entry in memory.pairs()]
         tables.append(as_table(matches, home))
     return tables
 

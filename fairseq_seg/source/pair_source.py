@@ -81,7 +81,7 @@ class Attached(Stored):
         self.home = DataBin(data.folder / place, data.source_lang, data.target_lang) if place else data
         self.attached.check(data.fingerprint(split), self.home.fingerprint(TRAIN))
         selected = self.attached.select(selection)
-        if len(selected.ids) and selected.ids.max() >= len(self.home.pair(TRAIN)[0]):
+        if len(selected.ids) and not 0 <= selected.ids.min() <= selected.ids.max() < len(self.home.pair(TRAIN)[0]):
             raise SegError(f"{path} names pairs that {self.home.folder} does not have: run seg-attach again.")
         super().__init__(replace(selected, table=self.home.table(place)), self.attached.signature)
 

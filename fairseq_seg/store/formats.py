@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
-from fairseq_seg.errors import SegError, need
+from fairseq_seg.errors import SegError, need, visible
 from fairseq_seg.files import write_whole
 from fairseq_seg.store.pair import MAX_SYMBOLS, Conflict, ImportCounts, Skipped, StoredPair, TranslationUnit
 from fairseq_seg.store.plain import read_text, read_tsv, write_tsv
@@ -91,7 +91,7 @@ def import_files(
     def read(file: PairFile, label: str, total: int | None = None) -> Iterable[TranslationUnit | Skipped]:
         return tqdm(read_pairs(file, *languages, keep_tags), label, total, leave=False, unit=" pairs")
 
-    found = [(file.files[0].name, file) for file in find_pair_files(files, format, *languages)]
+    found = [(visible(file.files[0].name), file) for file in find_pair_files(files, format, *languages)]
     totals = [sum(1 for _ in read(file, f"checking {name}")) for name, file in found]
     for (name, file), total in zip(found, totals, strict=True):
         yield name, memory.add_many(read(file, name, total), conflict, max_symbols)
@@ -104,7 +104,7 @@ def export_file(memory: TranslationMemory, path: Path, format: str | None = None
         raise SegError(f"The name of {path} does not tell its format: give --format ({', '.join(WRITABLE)}).")
     with memory.snapshot():
         count = len(memory)
-        entries = tqdm(memory.pairs(), path.name, count, leave=False, unit=" pairs")
+        entries = tqdm(memory.pairs(), visible(path.name), count, leave=False, unit=" pairs")
         write_entries(entries, path, format, memory.source_lang, memory.target_lang)
     return count
 

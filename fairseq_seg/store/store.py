@@ -176,7 +176,7 @@ class TranslationMemory:
         """Return the id and source symbols of each id that exists, in a quarter of the time of whole entries."""
         query = "SELECT id, source_symbols FROM entries WHERE id IN (SELECT value FROM json_each(?))"
         rows = self._database.rows(query, (json.dumps(list(ids)),))
-        return [(id, np.frombuffer(symbols, dtype="<i4")) for id, symbols in rows]
+        return [(id, as_symbols(id, symbols)) for id, symbols in rows]
 
     def pairs_of(self, ids: Iterable[int]) -> list[StoredPair]:
         """Return the entries that exist among these ids, in order."""
@@ -379,14 +379,31 @@ class TranslationMemory:
 def as_pair(row: tuple) -> StoredPair:
     """Turn a row of `COLUMNS` into a pair."""
     id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision = row
+    symbols = as_symbols(id, source_symbols), as_symbols(id, target_symbols)
     try:
-        symbols = np.frombuffer(source_symbols, dtype="<i4"), np.frombuffer(target_symbols, dtype="<i4")
         known = json.loads(attributes)
-        if not all(isinstance(text, str) for text in (source, target, origin, unit)) or not isinstance(known, dict):
-            raise TypeError
     except (TypeError, ValueError):
-        raise SegError(f"Pair {id} of the memory is damaged: restore the memory from a copy.") from None
+        raise damaged(id) from None
+    texts = (source, target, origin, unit, created, changed)
+    if not isinstance(known, dict) or not all(isinstance(text, str) for text in (*texts, *known.values())):
+        raise damaged(id)
     return StoredPair(id, source, target, *symbols, origin, unit, created, changed, known, revision)
+
+
+def as_symbols(id: int, column: bytes) -> np.ndarray:
+    """Return the symbols in a column of a pair."""
+    try:
+        symbols = np.frombuffer(column, dtype="<i4")
+    except (TypeError, ValueError):
+        raise damaged(id) from None
+    if symbols.min(initial=0) < 0:
+        raise damaged(id)
+    return symbols
+
+
+def damaged(id: int) -> SegError:
+    """Return the error about a pair that this package did not write like that."""
+    return SegError(f"Pair {id} of the memory is damaged: restore the memory from a copy.")
 
 
 def text_key(text: str) -> int:

@@ -10,12 +10,14 @@ from functools import cached_property
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from fairseq import utils
-from fairseq.data import data_utils, indexed_dataset
+from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
+from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 from torch import Tensor
 
@@ -33,10 +35,12 @@ from fairseq_seg.corpus.subwords import one_blank
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
-from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.data.seg_dataset import SegDataset, Tokens, order_of_parts
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
+from fairseq_seg.tasks.presets import PRESETS, resolve
+from fairseq_seg.tasks.resume import check_resumed_options, patience
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
@@ -49,6 +53,13 @@ SentenceKey = tuple[int, ...]  # the symbols of a sentence
 class SegTranslationConfig(TranslationConfig):
     """The options of the task."""
 
+    preset: ChoiceEnum(list(PRESETS)) = field(  # type: ignore[valid-type]
+        default="paper",
+        metadata={
+            "help": "values for the training options that you do not give: paper, or recommended, which translates "
+            "better and goes beyond the paper (keys with states, full M, overlap, larger lambda, two more losses)"
+        },
+    )
     left_pad_source: bool = field(default=False, metadata={"help": "not supported: sentences are padded on the right"})
     memory_k: int = field(
         default=2,
@@ -127,6 +138,7 @@ class SegTranslationTask(TranslationTask):
     @hook
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
         """Check the options and return the task."""
+        one_thread()
         data = utils.split_paths(cfg.data)[0]
         if not os.path.isdir(data):
             raise SegError(
@@ -181,18 +193,24 @@ class SegTranslationTask(TranslationTask):
             raise SegError("--memory-cache is for a frozen model: leave it out to train.")
         if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
             raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
+        resolve(cfg, str(self.cfg.preset))
+        if not from_checkpoint and hasattr(cfg, "memory_k"):
+            cfg.memory_k = self.cfg.memory_k
         model = super().build_model(cfg, from_checkpoint)
         if not hasattr(model, "guided"):
             raise SegError(
                 f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru or seg_gru_small, or train it with "
                 "--task translation."
             )
+        if not from_checkpoint:
+            check_resumed_options(cfg._get_parent(), model)
         return model
 
     @hook
-    def build_criterion(self, *args, **kwargs):
-        """Return fairseq's criterion; the hook reports wrong options in one sentence."""
-        return super().build_criterion(*args, **kwargs)
+    def build_criterion(self, cfg, from_checkpoint=False):
+        """Return fairseq's criterion."""
+        resolve(cfg, str(self.cfg.preset))
+        return super().build_criterion(cfg, from_checkpoint)
 
     @hook
     def build_generator(self, models, args, *more, **kwargs):
@@ -234,32 +252,31 @@ class SegTranslationTask(TranslationTask):
             paths = paths[:1]
         data = self.data_bin(paths[(epoch - 1) % len(paths)])
         # Both refuse damaged files; training also needs the target.
-        data.pair(split) if split == self.cfg.train_subset else data.sides(split)
-        prefix = str(data.prefix(split, data.source_lang))
-        pairs = load_langpair_dataset(
-            str(data.folder),
-            split,
-            data.source_lang,
-            self.src_dict,
-            data.target_lang,
-            self.tgt_dict,
-            combine=combine,
-            dataset_impl=self.cfg.dataset_impl or indexed_dataset.infer_dataset_impl(prefix),
-            upsample_primary=self.cfg.upsample_primary,
-            left_pad_source=False,
-            left_pad_target=False,
-            max_source_positions=self.cfg.max_source_positions,
-            max_target_positions=self.cfg.max_target_positions,
-            load_alignments=self.cfg.load_alignments,
-            truncate_source=self.cfg.truncate_source,
-            shuffle=(split != "test"),
-            pad_to_multiple=self.cfg.required_seq_len_multiple,
-        )
+        sides = (data.pair if split == self.cfg.train_subset else data.sides)(split, combine)
+        order = order_of_parts(data.part_sizes(split, combine), combine, self.cfg.upsample_primary)
+        logger.info("%s %s %s-%s %d examples", data.folder, split, data.source_lang, data.target_lang, len(order))
         # fairseq passes task_cfg when it translates or validates, but not when it trains
         may_search = kwargs.get("task_cfg") is not None
         retrieved = self.retrieve_for_split(data, split, may_search) if self.cfg.memory_k > 0 else None
         logger.info(memory_line(split, self.cfg.memory_k, str(self.cfg.memory_select), retrieved))
-        self.datasets[split] = SegDataset.from_pairs(pairs, retrieved)
+        # fairseq's load_langpair_dataset would do the rest, but open the files once more.
+        source = Tokens(sides[0], order, self.cfg.max_source_positions - 1 if self.cfg.truncate_source else None)
+        target = None if sides[1] is None else Tokens(sides[1], order)
+        alignments = str(data.folder / f"{split}.align.{data.source_lang}-{data.target_lang}")
+        self.datasets[split] = SegDataset(
+            source,
+            source.sizes,
+            self.src_dict,
+            target,
+            None if target is None else target.sizes,
+            self.tgt_dict,
+            left_pad_source=False,
+            left_pad_target=False,
+            shuffle=split != "test",
+            align_dataset=data_utils.load_indexed_dataset(alignments, None) if self.cfg.load_alignments else None,
+            pad_to_multiple=self.cfg.required_seq_len_multiple,
+            retrieved=retrieved,
+        )
 
     def retrieve_for_split(self, data: DataBin, split: str, may_search: bool) -> ExamplePairs:
         """Return the pairs of a split's sentences, and log how many there are."""
@@ -365,6 +382,14 @@ class SegTranslationTask(TranslationTask):
             return indices
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
+    def get_checkpoint_dict(self) -> dict[str, dict]:
+        """Return what fairseq saves of the task in a checkpoint: the state of --patience."""
+        return {type(self).__name__: {name: float(value) for name, value in patience().items()}}
+
+    def set_checkpoint_dict(self, saved: dict) -> None:
+        """Let --patience count on where it was."""
+        patience().update(saved)
+
     # ----------------------------------------------------------------- steps
 
     @hook
@@ -376,7 +401,7 @@ class SegTranslationTask(TranslationTask):
             k = random.Random(f"{self.cfg.seed} {update_num}").randint(0, self.cfg.memory_k)
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": limit(pairs, k)}}
         result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-        refuse_nan(result[0], sample)
+        refuse_nan_on_any_rank(result[0], sample)
         return result
 
     @hook
@@ -385,7 +410,7 @@ class SegTranslationTask(TranslationTask):
         if sample["target"] is None:
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
         result = super().valid_step(sample, model, criterion)
-        refuse_nan(result[0], sample)
+        refuse_nan_on_any_rank(result[0], sample)
         return result
 
     @hook
@@ -423,6 +448,15 @@ class SegTranslationTask(TranslationTask):
         return hypotheses
 
 
+def one_thread() -> None:
+    """Let fairseq's commands use one thread, unless the user sets OMP_NUM_THREADS.
+
+    OpenMP's threads spin while they wait for each other. On a busy machine this makes a command several times slower.
+    """
+    if is_fairseq_command() and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+
+
 def with_plain_spaces(bpe):
     """Return fairseq's subword encoder (or None), made to treat white space as `seg-subword encode` does."""
     if bpe is not None:
@@ -457,7 +491,7 @@ def as_hypothesis(target: Tensor) -> dict:
 
 
 def refuse_nan(x: Tensor | None, sample: dict) -> None:
-    """Raise an error that names the batch if its loss or its decoding gave NaN."""
+    """Raise an error that names the batch if its decoding gave NaN."""
     if x is not None and torch.isnan(x).any():
         ids = (
             sample["id"].tolist()
@@ -465,3 +499,13 @@ def refuse_nan(x: Tensor | None, sample: dict) -> None:
             else f"of {sample['net_input']['src_tokens'].size(0)} typed sentences"
         )
         raise SegError(f"NaN in the batch {ids}: lower --lr or --clip-norm, or check these sentences.")
+
+
+def refuse_nan_on_any_rank(loss: Tensor, sample: dict) -> None:
+    """Raise an error on all ranks if the loss of one is NaN: the others would wait for its gradients."""
+    nan = torch.isnan(loss.detach()).any().float()
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(nan, op=dist.ReduceOp.MAX, group=distributed_utils.get_data_parallel_group())
+    refuse_nan(loss, sample)
+    if nan.item():
+        raise SegError("NaN in the batch of another process: its message says which.")

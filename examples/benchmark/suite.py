@@ -63,6 +63,7 @@ SUITE = [
     Benchmark("translator", "translator.py", "--rounds 5", TINY),
     Benchmark("pairs", "pairs.py", "--pairs 1 --rounds 5", f"{TINY} --pairs 1"),
     Benchmark("cache", "cache.py", "--rounds 3", TINY),
+    Benchmark("threads", "threads.py", "--rounds 3", TINY),
     # Growth. A quarter of the batch is enough to see it, and K = 16 costs as much as ten plain steps.
     Benchmark("growth with K", "pairs.py", "--batch 8 --rounds 2", f"{TINY} --pairs 1 3"),
     Benchmark("15 symbols", "pairs.py", "--length 15 --pairs 1 --batch 8 --rounds 2", f"{TINY} --pairs 1"),

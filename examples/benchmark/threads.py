@@ -43,8 +43,9 @@ def main() -> None:
         for process in company:
             process.start()
         seconds = interleave(jobs, sizes.rounds, clock=time.perf_counter)
-        compared[name] = ratios(seconds["all"], seconds["one"])
-        print(f"| {name} | {spread(compared[name])} |", flush=True)
+        line = f"training with all threads, {name}, times one thread"
+        compared[line] = ratios(seconds["all"], seconds["one"])
+        print(f"| {name} | {spread(compared[line])} |", flush=True)
     for process in others:
         process.terminate()
     write_json(sizes.json, {"ratios": compared})

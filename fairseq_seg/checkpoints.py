@@ -75,7 +75,7 @@ def load_model(path: str | Path, task: SegTranslationTask, cfg) -> tuple[Any, An
     try:
         [model], saved = checkpoint_utils.load_model_ensemble([str(path)], task=task)
     except DAMAGED:
-        raise SegError(f"{path} is not a checkpoint of a fairseq model, or it was cut short.") from None
+        raise SegError(f"{path} is not a fairseq checkpoint, or it was cut short.") from None
     if not hasattr(model, "guided"):
         raise SegError(f"{path} is not a model of this plugin: it has no memory.")
     if cfg.common.fp16:

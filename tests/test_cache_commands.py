@@ -278,7 +278,7 @@ def test_stats_and_help_come_at_once(seg_cache, tmp_path: Path, capsys):
         ),
         (
             ["DATA", "--path", "DATA/dict.en.txt", "--memory-cache", "c"],
-            "is not a checkpoint of a fairseq model, or it was cut",
+            "is not a fairseq checkpoint, or it was cut",
         ),
         (
             ["DATA", "--path", "none.pt"],

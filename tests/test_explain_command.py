@@ -237,7 +237,7 @@ def test_bad_input_is_one_sentence(run, tmp_path: Path, memory_corpus: Corpus):
     (tmp_path / "foreign").write_text("these words are nowhere")
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
     assert "does not exist" in message("--path", tmp_path / "none.pt")
-    assert "is not a checkpoint" in message("--path", tmp_path / "two")
+    assert "is not a fairseq checkpoint" in message("--path", tmp_path / "two")
     assert "has 2 lines but there are 1 sentences" in message("--references", tmp_path / "two")
     assert "has 2 lines but there are 1 sentences" in message("--translations", tmp_path / "two")
     assert "are not in the target dictionary" in message("--translations", tmp_path / "foreign")

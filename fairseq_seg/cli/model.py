@@ -48,11 +48,11 @@ def read_options(rest: list[str]) -> dict[str, str | bool]:
 @command("seg-model")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
+    options, rest = get_parser().parse_known_args(arguments)
     from fairseq_seg.checkpoints import check_checkpoint
     from fairseq_seg.corpus.databin import DataBin
     from fairseq_seg.corpus.model_folder import ModelFolder
 
-    options, rest = get_parser().parse_known_args(arguments)
     if (options.spm_source is None) != (options.spm_target is None):
         raise SegError("Only one subword model is given: give both --spm-source and --spm-target, or neither.")
     subwords = None if options.spm_source is None else (options.spm_source, options.spm_target)

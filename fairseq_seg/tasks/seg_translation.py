@@ -159,13 +159,13 @@ class SegTranslationTask(TranslationTask):
                     f"{data} has no dict.{lang}.txt: check that {lang} is the {side} language, or run "
                     "fairseq-preprocess."
                 )
-        if is_fairseq_command() and cfg.checkpoints:  # fairseq itself would show a traceback
-            for path in utils.split_paths(cfg.checkpoints):
-                check_checkpoint(path)
         task = super().setup_task(cfg, **kwargs)
         if cfg.memory != TRAIN:
             dictionaries = task.src_dict.symbols, task.tgt_dict.symbols
             check_memories(cfg.memory, (cfg.source_lang, cfg.target_lang), dictionaries)
+        if is_fairseq_command() and cfg.checkpoints:  # fairseq itself would show a traceback
+            for path in utils.split_paths(cfg.checkpoints):
+                check_checkpoint(path)
         return task
 
     @hook

@@ -13,7 +13,6 @@ if [ ! -e "$model" ]; then
   exit 1
 fi
 [ -x .venv/bin/python ] && PATH=$PWD/.venv/bin:$PATH
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 
 [ -e "$work/document/document.fr" ] ||
   python examples/growing_memory/document.py "$pages" "$work/document" \

@@ -363,8 +363,6 @@ def run(args: argparse.Namespace) -> None:
     corpus = args.corpus and str(Path(args.corpus).absolute())
     directions = args.directions or recipe.directions or recipe.pairs
     environment = dict(os.environ)
-    # For trainings that run side by side, two threads each are slower than one.
-    environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // recipe.jobs)))
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
     if shutil.which("fairseq-train", path=environment["PATH"]) is None:
         raise RecipeError("fairseq-train was not found: run `make setup`, then use .venv/bin/python.")

@@ -9,6 +9,7 @@ with Translator("model", memory="client.mem,train") as translator:
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -273,11 +274,16 @@ def as_arguments(options: dict[str, Any]) -> list[str]:
 
 def configure(arguments: list[str]) -> Any:
     """Return fairseq's configuration from arguments of fairseq-interactive."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
     from fairseq import options as fairseq_options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     import fairseq_seg.models.seg_gru  # noqa: F401, registers the models and, with them, the task
 
+    # One of fairseq's models, when imported, makes every library print its debug messages.
+    root.setLevel(level)
+    root.handlers[:] = handlers
     parser = fairseq_options.get_interactive_generation_parser("seg_translation")
 
     def refuse(message: str) -> None:

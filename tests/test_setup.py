@@ -56,6 +56,15 @@ def test_user_dir_is_printed_from_any_folder(tmp_path):
     assert (printed / "__init__.py").is_file() and printed.name == "fairseq_seg"
 
 
+def test_translator_leaves_logging_to_its_caller(tmp_path):
+    code = (
+        "import logging; from fairseq_seg.translator import configure; configure(['data', '--path', 'model.pt'])\n"
+        "import sys; assert 'fairseq' in sys.modules\n"
+        "root = logging.getLogger(); assert (root.level, root.handlers) == (logging.WARNING, []), root"
+    )
+    run(sys.executable, "-c", code, cwd=tmp_path)
+
+
 def test_import_is_light(tmp_path):
     code = "import fairseq_seg, sys; print(*{'torch', 'fairseq', 'numpy', 'jnius'} & set(sys.modules))"
     assert run(sys.executable, "-c", code, cwd=tmp_path).strip() == ""

@@ -279,7 +279,7 @@ def configure(arguments: list[str]) -> Any:
     from fairseq import options as fairseq_options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    import fairseq_seg.models.seg_gru  # noqa: F401, registers the models and, with them, the task
+    from fairseq_seg.models import seg_gru, seg_transformer  # noqa: F401, registers the models and, with them, the task
 
     # One of fairseq's models, when imported, makes every library print its debug messages.
     root.setLevel(level)

@@ -122,13 +122,22 @@ class Adapter(nn.Module):
         for name, child in part.named_modules(remove_duplicate=False):  # a shared matrix has two names
             if name and "." not in name:
                 self.add_module(name, child)
+        self._part = (part,)
 
     @property
     def guided(self) -> GuidedTranslator:
         return self._guided[0]
 
+    @property
+    def part(self) -> Any:
+        """The translator's encoder or decoder, whose children these are."""
+        return self._part[0]
+
     def max_positions(self) -> int:
-        return int(1e6)
+        return self.part.max_positions() if hasattr(self.part, "max_positions") else int(1e6)
+
+    def set_beam_size(self, beam_size: int) -> None:
+        """Do nothing: told the size of the beam, fairseq's attention would take sentences for hypotheses of one."""
 
 
 class GuidedEncoder(Adapter, FairseqEncoder):

@@ -138,7 +138,7 @@ class GuidedTranslator(nn.Module):
         self, tokens: Tensor, lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None
     ) -> Prepared:
         """Return what the beam steps of B sentences need; arguments as of `forward`."""
-        annotations = self.translator.encode(tokens, lengths)
+        annotations = self.translator.for_steps(self.translator.encode(tokens, lengths))
         if pairs is not None:
             slots = self.write_pairs(pairs, self.run_pairs(pairs))
         if not self.translator.sums_annotations:

@@ -21,9 +21,11 @@ class Pass(NamedTuple):
 
 
 def each(parts: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """Return a NamedTuple, which may hold others, with a function applied to every tensor; None stays None."""
+    """Return a NamedTuple or list, which may hold others, with a function applied to every tensor; None stays None."""
     if parts is None:
         return None
+    if isinstance(parts, list):
+        return [each(x, function) for x in parts]
     return type(parts)(*(each(x, function) for x in parts)) if isinstance(parts, tuple) else function(parts)
 
 
@@ -58,6 +60,10 @@ class Translator(nn.Module, ABC):
     @abstractmethod
     def run(self, previous: Tensor, annotations: Any) -> Pass:
         """Return all steps of teacher forcing; previous symbols y_{t-1} (B, T)."""
+
+    def for_steps(self, annotations: Any) -> Any:
+        """Return annotations with all that steps need of them, computed once per sentence."""
+        return annotations
 
     @abstractmethod
     def step(self, previous: Tensor, state: Any, annotations: Any) -> tuple[Any, Pass]:

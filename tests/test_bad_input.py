@@ -157,8 +157,11 @@ def test_very_long_sentence_is_translated_but_left_out_of_training(corpus: Corpu
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--arch", "lstm"], "--arch lstm has no memory: use seg_gru or seg_gru_small"),
-        (["--arch", "transformer"], "--arch transformer has no memory: use seg_gru or seg_gru_small"),
+        (["--arch", "lstm"], "--arch lstm has no memory: use seg_gru, seg_transformer or their small forms"),
+        (
+            ["--arch", "transformer"],
+            "--arch transformer has no memory: use seg_gru, seg_transformer or their small forms",
+        ),
         (["--fp16"], "--fp16 trains on a GPU, and there is none: leave it out."),
     ],
 )

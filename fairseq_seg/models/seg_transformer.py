@@ -14,9 +14,11 @@ from fairseq_seg.models.transformer_translator import TransformerTranslator
 
 # Options of fairseq's Transformer that leave no attention over the source, that give no probabilities to mix with, that
 # change the dictionaries, or that are not for a translator's training.
-WITHOUT = ("no_cross_attention", "cross_self_attention", "adaptive_", "tie_adaptive_", "merge_src_tgt_embed", "base_")
-WITHOUT += ("char_inputs", "export", "relu_dropout", "offload_activations", "min_params_to_wrap", "xformers_", "input_")
-WITHOUT += ("layers_to_keep",)
+WITHOUT = (
+    *("no_cross_attention", "cross_self_attention", "adaptive_", "tie_adaptive_", "merge_src_tgt_embed", "base_"),
+    *("char_inputs", "export", "relu_dropout", "offload_activations", "min_params_to_wrap", "xformers_", "input_"),
+    "layers_to_keep",
+)
 # These sizes of the decoder follow another option unless they are given.
 FOLLOWS = {
     "decoder_embed_dim": "encoder_embed_dim",
@@ -54,8 +56,8 @@ class SegTransformerConfig(TransformerOptions):
     alignment_layer: Optional[int] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "decoder layer whose attention over the source gives contexts and overlap; 0 is the lowest, default: "
-            "the last"
+            "help": "decoder layer whose attention over the source gives contexts and overlap; 0 is the lowest, "
+            "default: the last"
         },
     )
     alignment_heads: int = field(
@@ -98,7 +100,9 @@ def check(cfg: SegTransformerConfig, config: TransformerConfig, joint: bool) -> 
             raise SegError(f"--{side}-layers must be 1 or more.")
     layers, heads = config.decoder_layers, config.decoder_attention_heads
     if cfg.alignment_layer is not None and not 0 <= cfg.alignment_layer < layers:
-        raise SegError(f"--alignment-layer {cfg.alignment_layer} does not exist: the decoder has layers 0 to {layers - 1}.")
+        raise SegError(
+            f"--alignment-layer {cfg.alignment_layer} does not exist: the decoder has layers 0 to {layers - 1}."
+        )
     if not 0 <= cfg.alignment_heads <= heads:
         raise SegError(f"--alignment-heads {cfg.alignment_heads} does not exist: a layer has {heads} heads.")
     if config.share_all_embeddings:

@@ -25,7 +25,9 @@ class Annotations(NamedTuple):
 
     states: Tensor | None  # h, (B, S, C)
     mask: Tensor  # (B, S), True at padding
-    projected: list | None = None  # for steps: of each decoder layer, its keys and values of h, (B, heads, S, C / heads)
+    projected: list | None = (
+        None  # for steps: of each decoder layer, its keys and values of h, (B, heads, S, C / heads)
+    )
 
 
 class TransformerTranslator(Translator):
@@ -74,7 +76,7 @@ class TransformerTranslator(Translator):
                 x, sources, annotations.mask, None, self_attn_mask=future, need_attn=wanted, need_head_weights=wanted
             )
             weights = attention if wanted else weights
-        attention = self._mean(weights)
+        attention = self._mean(weights).type_as(x)
         return Pass(self._features(x), torch.bmm(attention, annotations.states), attention, None)
 
     def for_steps(self, annotations: Annotations) -> Annotations:
@@ -109,7 +111,9 @@ class TransformerTranslator(Translator):
             weights = attention if wanted else weights
             buffer = layer.self_attn._get_input_buffer(kept)
             following.append([buffer["prev_key"], buffer["prev_value"]])
-        states, attention = (y.view(sentences, -1, y.size(-1)) for y in (self._features(x), self._mean(weights)))
+        states, attention = (
+            y.view(sentences, -1, y.size(-1)) for y in (self._features(x), self._mean(weights).type_as(x))
+        )
         return following, Pass(states, None, attention, None)
 
     def logits_from_context(self, contexts: Tensor) -> None:

@@ -199,8 +199,8 @@ class SegTranslationTask(TranslationTask):
         model = super().build_model(cfg, from_checkpoint)
         if not hasattr(model, "guided"):
             raise SegError(
-                f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru or seg_gru_small, or train it with "
-                "--task translation."
+                f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru, seg_transformer or their small "
+                "forms, or train it with --task translation."
             )
         if not from_checkpoint:
             check_resumed_options(cfg._get_parent(), model)

@@ -156,7 +156,7 @@ def statistics(splits: dict[str, list[Pair]], source_language: str, target_langu
 def write_once(make: Callable[[], dict[str, list[Pair]]], source: str, target: str, output: Path) -> None:
     """Write a corpus and its statistics into a new folder, whole or not at all; keep an existing one."""
     if output.exists():
-        print(f"{output} exists and is kept; remove it to rebuild it.")
+        print(f"{output} exists and is kept: remove it to rebuild it.")
     else:
         splits = make()
         with make_whole(output) as folder:

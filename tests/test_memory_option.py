@@ -151,7 +151,7 @@ def test_memories_of_other_symbols_are_refused(data_bin: Path, client: str, tmp_
         return str(stop.value)
 
     check_memories(f"{client},train", (SOURCE, TARGET), WORDS)
-    assert "made with another dictionary of fr than the model's" in message(client, dictionaries=[WORDS[0], WORDS[0]])
+    assert "does not use the model's fr dictionary" in message(client, dictionaries=[WORDS[0], WORDS[0]])
     assert "is a memory for en-fr, but the model translates fr-en" in message(client, (TARGET, SOURCE), WORDS[::-1])
     assert "is not a translation memory: make one with `seg-memory create`" in message(str(tmp_path / "none"))
 

@@ -120,8 +120,8 @@ class AttachedPairs:
         ):
             if made_from != given:
                 raise AttachedError(
-                    f"The attached file was not made from {name} (fingerprint {made_from}, here {given}): run seg-attach "
-                    "again."
+                    f"The attached file was not made from {name} (fingerprint {made_from}, here {given}): run "
+                    "seg-attach again."
                 )
 
 

@@ -76,7 +76,7 @@ class Shard:
         if not found:
             raise SegError(f"{folder} is not an index of this training set: run seg-attach to rebuild it.")
         if found != count:
-            raise SegError(f"{folder} has {found} shards, but this run's index has {count}: copy this run's index there.")
+            raise SegError(f"{folder} has {found} shards, but the index of this run has {count}: copy it there.")
         self._number, self._count = number, count
         whole = Statistics.load(folder / STATISTICS)
         parts = shard_identity(identity, number, self._count)

@@ -132,8 +132,8 @@ class TranslationMemory:
         ):
             if own != other:
                 raise SegError(
-                    f"{self.path} does not use the model's {lang} dictionary: export it, create it again with `seg-memory "
-                    "create --data-bin` and the model's data-bin, and import the export."
+                    f"{self.path} does not use the model's {lang} dictionary: export it, create it again with "
+                    "`seg-memory create --data-bin` and the model's data-bin, and import the export."
                 )
 
     @cached_property

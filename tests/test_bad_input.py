@@ -99,7 +99,7 @@ def test_unknown_option_value(data_bin: Path, trained: Path, arguments: tuple, m
     ("arguments", "message"),
     [
         (("--fusion", "warm"), "argument --fusion: invalid choice: 'warm'"),
-        (("--memory-k", 2), "valid.en-fr.memory does not exist: run seg-attach on the data-bin first."),
+        (("--memory-k", 2), "valid.en-fr.memory does not exist: run seg-attach with the same -s and -t first."),
         (("--share-all-embeddings",), "--share-all-embeddings needs one dictionary for both"),
     ],
 )

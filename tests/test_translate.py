@@ -1,9 +1,12 @@
 """`fairseq_seg.Translator`: a model folder and memories, opened once, from Python."""
 
+import gc
 import shutil
 import subprocess
 import sys
 import threading
+import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -145,7 +148,6 @@ def test_an_exact_match_is_of_texts_and_returned_to_the_letter(small, folder, tm
 
 def test_nothing_is_kept_of_a_sentence_that_was_served(small, translator):
     """The objects that a translator holds do not grow with the sentences that it has translated."""
-    import gc
 
     def held() -> int:
         gc.collect()
@@ -159,12 +161,52 @@ def test_nothing_is_kept_of_a_sentence_that_was_served(small, translator):
     assert held() - before < 5 * len(sources)
 
 
+def test_no_bytes_are_kept_of_a_sentence_that_was_served(translator):
+    """Texts, which the count of objects does not see, neither."""
+    size = 200_000
+    translator.translate(["a" * size])
+    tracemalloc.start()
+    try:
+        for number in range(5):
+            translator.translate([f"{number}" * size])
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < size
+
+
 def test_a_closed_translator_says_so(folder):
     translator = Translator(folder, **OPTIONS)
     translator.close()
     translator.close()
     with pytest.raises(SegError, match="This translator is closed"):
         translator.translate(["one"])
+
+
+def test_closing_lets_others_finish_and_refuses_the_rest(small, folder):
+    """Whoever called before the closing gets a translation, whoever calls after it a `SegError`, and nobody else."""
+    translator = Translator(folder, **OPTIONS)
+    sentence, outcomes = [small.test[0].source], []
+
+    def work() -> None:
+        while len(outcomes) < 1000:
+            try:
+                outcomes.append(translator.translate(sentence)[0].text)
+            except Exception as error:
+                outcomes.append(error)
+                return
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while len(outcomes) < 4:
+        time.sleep(0.01)
+    translator.close()
+    for thread in threads:
+        thread.join()
+    errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    assert len(errors) == 4 and {type(error) for error in errors} == {SegError}, errors
 
 
 def test_what_cannot_be_opened_is_an_exception_with_one_sentence(folder, attached, checkpoint, tmp_path):
@@ -192,7 +234,7 @@ def test_what_cannot_be_opened_is_an_exception_with_one_sentence(folder, attache
     for lang in (SOURCE, TARGET):
         (tmp_path / f"dict.{lang}.txt").write_text("word 1\n")
     TranslationMemory.create(tmp_path / "other.mem", SOURCE, TARGET, tmp_path).close()
-    assert "was made with another dictionary" in message(folder, memory=str(tmp_path / "other.mem"))
+    assert "does not use the model's en dictionary" in message(folder, memory=str(tmp_path / "other.mem"))
     assert "The options are wrong" in message(folder, beams=3)
     assert "does not exist" in message(attached, checkpoint=tmp_path / "none.pt")
 

@@ -155,7 +155,7 @@ def run(options: argparse.Namespace, command_line: str) -> None:
         print(f"\nWritten: {', '.join(written)}")
 
 
-@command("seg-evaluate", stopped="stopped; rerun the command to resume.")
+@command("seg-evaluate", stopped="stopped. Rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments

@@ -23,11 +23,7 @@ from fairseq_seg.retrieval.unit import make_unit
 
 
 def open_retriever(
-    home: DataBin,
-    settings: SearchSettings,
-    exclusion: str = "pair",
-    shards: int | None = None,
-    may_build: bool = True,
+    home: DataBin, settings: SearchSettings, exclusion: str = "pair", shards: int | None = None, may_build: bool = True
 ) -> Retriever:
     """Return a retriever over the training set of `home`.
 

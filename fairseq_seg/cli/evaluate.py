@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_seg.cli.options import add_data_bin
 from fairseq_seg.errors import SegError, command, need
 from fairseq_seg.files import write_whole
 
@@ -30,7 +31,7 @@ example:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """Describe the command line."""
+    """Return the command's parser."""
     parser = argparse.ArgumentParser(
         prog="seg-evaluate",
         description="Score systems on a split of an attached data-bin, and compare them with TM, the copied target of "
@@ -38,9 +39,7 @@ def get_parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", metavar="DATA-BIN", help="a data-bin that seg-attach has run on")
-    parser.add_argument("-s", "--source-lang", help="source language (default: the first of the data-bin)")
-    parser.add_argument("-t", "--target-lang", help="target language (default: the second of the data-bin)")
+    add_data_bin(parser, "a data-bin that seg-attach has run on")
     parser.add_argument("--split", default="test", help="the split to score (default: test)")
     parser.add_argument(
         "--references", metavar="FILE", help="detokenised references (default: the binarized target side)"

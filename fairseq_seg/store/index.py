@@ -175,7 +175,7 @@ class OpenIndex:
         self.folder = folder
         self.revision: int = identity["revision"]
         self.ids = np.load(folder / "ids.npy")
-        if crc32(self.ids) != identity["ids"]:
+        if crc32(self.ids.tobytes()) != identity["ids"]:
             raise ValueError("ids.npy is not what was written")
         self._lock = lock
         self._lucene = LuceneIndex(folder / "lucene", identity, settings.k1, settings.b)
@@ -244,7 +244,7 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
             shutil.rmtree(leftover)
         older = index_folders(memory.path)
         number = 1 + max((int(folder.suffix[1:]) for folder in older), default=0)
-        identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "ids": crc32(ids)}
+        identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "ids": crc32(ids.tobytes())}
         with make_whole(memory.path / f"index.{number}") as beside:
             build_index(beside / "lucene", texts, identity)
             np.save(beside / "ids.npy", ids)

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -184,29 +183,23 @@ def test_a_closed_translator_says_so(folder):
         translator.translate(["one"])
 
 
-def test_closing_lets_others_finish_and_refuses_the_rest(small, folder):
-    """Whoever called before the closing gets a translation, whoever calls after it a `SegError`, and nobody else."""
+def test_closing_waits_for_a_call_that_has_begun(small, folder, monkeypatch: pytest.MonkeyPatch):
+    """Also for one that has just seen that the translator is open, and has not queued yet."""
     translator = Translator(folder, **OPTIONS)
-    sentence, outcomes = [small.test[0].source], []
+    submit, closing = translator._worker.submit, threading.Thread(target=translator.close)
 
-    def work() -> None:
-        while len(outcomes) < 1000:
-            try:
-                outcomes.append(translator.translate(sentence)[0].text)
-            except Exception as error:
-                outcomes.append(error)
-                return
+    def submit_late(*job):
+        if threading.current_thread() is not closing:
+            closing.start()
+            closing.join(timeout=1)
+        return submit(*job)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    while len(outcomes) < 4:
-        time.sleep(0.01)
-    translator.close()
-    for thread in threads:
-        thread.join()
-    errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-    assert len(errors) == 4 and {type(error) for error in errors} == {SegError}, errors
+    monkeypatch.setattr(translator._worker, "submit", submit_late)
+    [translation] = translator.translate([small.test[0].source])
+    closing.join()
+    assert translation.text
+    with pytest.raises(SegError, match="This translator is closed"):
+        translator.translate(["one"])
 
 
 def test_what_cannot_be_opened_is_an_exception_with_one_sentence(folder, attached, checkpoint, tmp_path):

@@ -259,7 +259,7 @@ def test_other_dictionaries_are_refused(memory: TranslationMemory, tmp_path: Pat
 
 def test_dictionary_changed_within_the_memory_is_refused(memory: TranslationMemory):
     (memory.path / "dict.en.txt").write_text("the 1\n")
-    assert "dict.en.txt has changed since the memory was made" in error(memory.add, "the", "le")
+    assert "dict.en.txt has changed since the memory was created" in error(memory.add, "the", "le")
 
 
 def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path):

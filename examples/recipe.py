@@ -335,6 +335,11 @@ def main() -> None:
     args = parser.parse_args()
     # A plain `kill` stops the trainings as Ctrl-C does: one left behind would write into the folder of the next.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run(args)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run a recipe as the command line asks for it."""
     recipe = read_recipe(args.recipe)
     if unknown := set(args.systems or ()) - set(recipe.systems):
         raise SegError(f"The recipe has no system '{min(unknown)}', only {', '.join(recipe.systems)}.")

@@ -169,7 +169,7 @@ class Session:
         """Translate texts."""
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
-        longest = int(self.task.cfg.max_source_positions) - 1
+        longest = self.task.max_positions()[0] - 1
         waiting: list[tuple[int, np.ndarray]] = []
         for place, text in enumerate(texts):
             symbols = self.symbols_of(text)

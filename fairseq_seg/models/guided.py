@@ -136,6 +136,13 @@ class Adapter(nn.Module):
     def max_positions(self) -> int:
         return self.part.max_positions() if hasattr(self.part, "max_positions") else int(1e6)
 
+    def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
+        """Give an old checkpoint's parameters their present names, and drop what is not a parameter."""
+        if hasattr(self.part, "upgrade_state_dict_named"):
+            self.part.upgrade_state_dict_named(state_dict, name)
+        for key in ("version", "embed_positions._float_tensor", "embed_positions.weights"):
+            state_dict.pop(f"{name}.{key}", None)
+
     def set_beam_size(self, beam_size: int) -> None:
         """Do nothing: told the size of the beam, fairseq's attention would take sentences for hypotheses of one."""
 
@@ -229,6 +236,10 @@ class GuidedModel(FairseqEncoderDecoderModel):
     embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
 
     @classmethod
+    def take_sizes(cls, cfg: Any, checkpoint: str) -> None:
+        """Set the sizes of a configuration to those of a checkpoint that training starts from, if it tells them."""
+
+    @classmethod
     @hook
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
         """Build the model from a translator and the memory around it."""
@@ -285,6 +296,7 @@ class GuidedModel(FairseqEncoderDecoderModel):
     @hook
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
         """Load a checkpoint into another kind of memory: missing parameters start fresh, others are dropped."""
+        super().upgrade_state_dict_named(state_dict, name)
         fresh = self.state_dict()
         for side, part in (("source", "encoder"), ("target", "decoder")):
             sizes = [state.get(f"{part}.{self.embeddings}", ()) for state in (state_dict, fresh)]
@@ -324,4 +336,3 @@ class GuidedModel(FairseqEncoderDecoderModel):
         state_dict.update({key: fresh[key] for key in missing})
         if missing:
             logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))
-        super().upgrade_state_dict_named(state_dict, name)

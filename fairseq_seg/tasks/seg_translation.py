@@ -16,6 +16,7 @@ from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed import utils as distributed_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
@@ -132,6 +133,7 @@ class SegTranslationTask(TranslationTask):
         # The pairs of the last buffer of typed sentences, and the place of each sentence in it by its symbols.
         self.typed: tuple[ExamplePairs, dict[SentenceKey, int]] | None = None
         self.warned = False  # about unknown symbols
+        self.model_positions = super().max_positions()
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
@@ -196,7 +198,11 @@ class SegTranslationTask(TranslationTask):
         resolve(cfg, str(self.cfg.preset))
         if not from_checkpoint and hasattr(cfg, "memory_k"):
             cfg.memory_k = self.cfg.memory_k
+            whole = cfg._get_parent()
+            if whole is not None and whole.checkpoint.finetune_from_model:
+                ARCH_MODEL_REGISTRY[cfg._name].take_sizes(cfg, whole.checkpoint.finetune_from_model)
         model = super().build_model(cfg, from_checkpoint)
+        self.model_positions = model.max_positions()
         if not hasattr(model, "guided"):
             raise SegError(
                 f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru, seg_transformer or their small "
@@ -375,6 +381,11 @@ class SegTranslationTask(TranslationTask):
             pairs = utils.apply_to_sample(lambda tensor: tensor.to(device), pairs)
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": pairs}}
         return {**sample, "exact": exact}
+
+    def max_positions(self) -> tuple[int, int]:
+        """Return the most symbols that options and model allow on each side, eos included."""
+        source, target = map(min, zip(super().max_positions(), self.model_positions, strict=True))
+        return source, target
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """Drop over-long sentences in training only: every other sentence is translated."""

@@ -43,7 +43,9 @@ def stock_model(model, **options) -> TransformerModel:
 
 @pytest.mark.parametrize("sentences", BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize(
-    "options", [{}, PRE_NORM, LEARNED, {"decoder_layerdrop": 0.5, "encoder_layerdrop": 0.5}], ids=lambda o: min(o, default="")
+    "options",
+    [{}, PRE_NORM, LEARNED, {"decoder_layerdrop": 0.5, "encoder_layerdrop": 0.5}],
+    ids=lambda o: min(o, default=""),
 )
 def test_without_a_memory_it_is_fairseqs_to_the_bit(options: dict, sentences: list):
     model = make_model(translator="transformer", dropout=0.1, **options)
@@ -84,8 +86,22 @@ TINY = [*TINY.split(), "--decoder-attention-heads", "4"]
 TRAIN = ["--optimizer", "adam", "--batch-size", "16", "--cpu", "--max-update", "2", "--disable-validation"]
 STOCK = {
     "base": ["--arch", "transformer", *TINY, "--encoder-ffn-embed-dim", "20"],
-    "iwslt": ["--arch", "transformer_iwslt_de_en", *TINY, "--share-decoder-input-output-embed", "--encoder-learned-pos"],
-    "wmt19": ["--arch", "transformer_wmt_en_de_big", *TINY, "--decoder-embed-dim", "16", "--encoder-ffn-embed-dim", "24"]
+    "iwslt": [
+        "--arch",
+        "transformer_iwslt_de_en",
+        *TINY,
+        "--share-decoder-input-output-embed",
+        "--encoder-learned-pos",
+    ],
+    "wmt19": [
+        "--arch",
+        "transformer_wmt_en_de_big",
+        *TINY,
+        "--decoder-embed-dim",
+        "16",
+        "--encoder-ffn-embed-dim",
+        "24",
+    ]
     + ["--share-all-embeddings", "--decoder-normalize-before", "--activation-fn", "gelu"],
 }
 
@@ -142,7 +158,9 @@ def refused(data_bin: Path, folder: Path, *arguments: object) -> str:
     return run_stock_until_it_stops("train", data_bin, *PLUGIN, *own, *arguments)
 
 
-def test_checkpoints_that_do_not_fit(trained_by_stock, trained: Path, data_bin: Path, bpe_data_bin: Path, tmp_path: Path):
+def test_checkpoints_that_do_not_fit(
+    trained_by_stock, trained: Path, data_bin: Path, bpe_data_bin: Path, tmp_path: Path
+):
     data, checkpoint = trained_by_stock
     start = ["--arch", "seg_transformer", "--finetune-from-model"]
     message = refused(data, tmp_path, *start, checkpoint, "--encoder-layers", 5)

@@ -109,7 +109,9 @@ class SegCrossEntropy(FairseqCriterion):
         target = sample["target"]
         real = target.ne(self.padding_idx)
         read, log_gen = extra["copy"], None
-        if self.label_smoothing > 0:
+        if logits is None:
+            generated = extra["generated"]
+        elif self.label_smoothing > 0:
             log_gen = F.log_softmax(logits, dim=-1, dtype=torch.float32)
             generated = log_gen.gather(-1, target.unsqueeze(-1)).squeeze(-1)
         else:

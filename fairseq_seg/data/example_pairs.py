@@ -165,4 +165,5 @@ def limit(batch: PairBatch, k: int) -> PairBatch | None:
         "ranks": ranks,
         "sizes": batch["sizes"][:k],
         **({"shared": batch["shared"][:, :k]} if "shared" in batch else {}),
+        **({"addresses": batch["addresses"][:pairs]} if "addresses" in batch else {}),
     }

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import MODEL_DATACLASS_REGISTRY, register_model
+from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.models.guided import GuidedModel, MemoryConfig
 from fairseq_seg.models.stock_checkpoint import read_sizes
 from fairseq_seg.models.transformer_translator import TransformerTranslator
-from fairseq_seg.tasks.presets import spelled
 
 # Options of fairseq's Transformer that leave no attention over the source, that give no probabilities to mix with, that
 # change the dictionaries, or that are not for a translator's training.
@@ -124,14 +123,8 @@ class SegTransformerModel(GuidedModel):
     embeddings = "embed_tokens.weight"
 
     @classmethod
-    def take_sizes(cls, cfg: Any, checkpoint: str) -> None:
-        """Set sizes to those of a Transformer's checkpoint, and refuse those that were given and are others."""
-        defaults = MODEL_DATACLASS_REGISTRY[cfg._name]
-        for name, size in read_sizes(checkpoint, [*NAMES, "alignment_layer", "alignment_heads"]).items():
-            given = getattr(cfg, name)
-            if given not in (getattr(defaults, name), size):
-                raise SegError(f"{checkpoint} was trained with {spelled(name)} {size}, not {given}: leave that out.")
-            setattr(cfg, name, size)
+    def sizes_of(cls, checkpoint: str) -> dict[str, Any]:
+        return read_sizes(checkpoint, [*NAMES, "alignment_layer", "alignment_heads"])
 
     @classmethod
     def build_model(cls, cfg: SegTransformerConfig, task) -> "SegTransformerModel":

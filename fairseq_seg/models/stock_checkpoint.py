@@ -20,8 +20,10 @@ def read_sizes(path: str | Path, names: list[str]) -> dict[str, Any]:
     parameters, saved = state["model"], (state.get("cfg") or {}).get("model") or state.get("args")
     parts = [any(key.startswith(start) for key in parameters) for start in ("encoder.layers.0.", "decoder.layers.0.")]
     if not all(parts) or not any(key.startswith("decoder.layers.0.encoder_attn.") for key in parameters):
-        what = "an encoder without a decoder" if parts[0] and not any(k.startswith("decoder.") for k in parameters) else (
-            "a decoder without attention over a source" if parts[1] else "not a Transformer"
+        what = (
+            "an encoder without a decoder"
+            if parts[0] and not any(k.startswith("decoder.") for k in parameters)
+            else ("a decoder without attention over a source" if parts[1] else "not a Transformer")
         )
         raise SegError(f"{path} is {what}: give a translation model that fairseq trained with --arch transformer.")
     if saved is None:

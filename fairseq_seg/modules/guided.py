@@ -105,6 +105,13 @@ class GuidedTranslator(nn.Module):
         read = None if slots is None else self.memory(*self.queries(passed.states, linear, slots), slots)
         return self._output(passed, linear, read, slots)
 
+    def read_passed(self, passed: Pass, pairs: Pairs | None, of_pairs: Pass | None) -> SlotRead | None:
+        """Return the read of sentences whose pass is known, and that over their pairs; see `forward`."""
+        if pairs is None:
+            return None
+        slots = self.write_pairs(pairs, of_pairs)
+        return self.memory(*self.queries(passed.states, self.from_context(passed.contexts, slots), slots), slots)
+
     def run_pairs(self, pairs: Pairs) -> Pass | None:
         """Return a pass over P pairs alone, if their keys need one."""
         if not self.memory.keys.needs_pass:

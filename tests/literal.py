@@ -142,6 +142,10 @@ class LiteralModel:
         return slots
 
     @property
+    def key_scale(self) -> float:
+        return 1.0
+
+    @property
     def has_target_keys(self) -> bool:
         return any(name.startswith("decoder.memory.keys.gru.") for name in self.parameters)
 
@@ -183,11 +187,11 @@ class LiteralModel:
             scores = []
             for slot, covered in zip(slots, coverage, strict=True):
                 matched = metric * slot.key if metric.dim() == 1 else metric @ slot.key
-                score = query @ matched
+                score = self.key_scale * (query @ matched)
                 if "decoder.memory.keys.state_metric" in self.parameters:
                     metric_n = self["decoder.memory.keys.state_metric"]
                     matched = metric_n * slot.value if metric_n.dim() == 1 else metric_n @ slot.value
-                    score = score + step.state @ matched
+                    score = score + self.key_scale * (step.state @ matched)
                 if self.has_overlap:
                     score = score + self["decoder.memory.overlap.weight"].squeeze() * slot.overlap
                 scores.append(score - penalty.squeeze() * covered)  # Eq. 7

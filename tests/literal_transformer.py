@@ -34,6 +34,10 @@ class LiteralTransformer(LiteralModel):
         super().__init__(parameters, fusion, detach)
         self.sizes = sizes
 
+    @property
+    def key_scale(self) -> float:
+        return self["encoder.embed_tokens.weight"].size(1) ** -0.5
+
     def norm(self, name: str, x: Tensor) -> Tensor:
         """Layer normalisation; the identity where there is none."""
         if name + ".weight" not in self.parameters:

@@ -1,12 +1,16 @@
 """A frozen translator stays as it is while its memory learns, and its passes are computed once."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
+from fairseq_seg import Translator
 from fairseq_seg.cache.passes import PassCache
 from fairseq_seg.checkpoints import load_state
+from fairseq_seg.cli import guide
 from fairseq_seg.errors import SegError
 from tests.attached_corpus import PLUGIN as GUIDED
 from tests.attached_corpus import prepare
@@ -23,6 +27,7 @@ from tests.tiny import (
     make_pairs,
 )
 
+CORPUS = make_corpus(seed=1, groups=40, held_out=10)
 RECOMMENDED = {"memory_keys": "context-state", "memory_match": "full", "memory_overlap": True}
 
 
@@ -83,7 +88,7 @@ def test_only_the_memory_is_in_training_mode(translator: str):
 def plain(tmp_path_factory) -> tuple[Path, Path]:
     """An attached data-bin and a plain checkpoint."""
     folder = tmp_path_factory.mktemp("plain")
-    data = prepare(make_corpus(seed=1, groups=40, held_out=10), folder)
+    data = prepare(CORPUS, folder)
     run_stock("train", data, *PLUGIN, *TRAINING, "--max-epoch", 2, "--disable-validation", "--save-dir", folder)
     return data, folder / "checkpoint_last.pt"
 
@@ -115,3 +120,30 @@ def test_mistakes(plain: tuple[Path, Path], tmp_path: Path):
     cached = [*start, "--memory-k", 2, "--memory-cache", tmp_path / "passes"]
     for more in (["--fusion", "both"], ["--label-smoothing", 0.1]):
         assert "keeps too little of a frozen" in run_stock_until_it_stops("train", *options, *cached, *more)
+
+
+def test_seg_guide(plain: tuple[Path, Path], tmp_path: Path, capsys, monkeypatch):
+    data, checkpoint = plain
+    copied = tmp_path / "data-bin"
+    shutil.copytree(data, copied)
+    for name in list(copied.glob("*.memory")) + list(copied.glob("index.*")):
+        shutil.rmtree(name) if name.is_dir() else name.unlink()
+    command = [str(checkpoint), str(copied), "-o", str(tmp_path / "model"), "--batch-size", "32", "--cpu"]
+    guide.main([*command, "--updates", "60"])
+    said = capsys.readouterr().out
+    without, with_it = map(
+        float, re.search(r"per symbol: ([\d.]+) without the memory, ([\d.]+) with it", said).groups()
+    )
+    assert with_it < without - 0.3
+    before, after = (load_state(path)["model"] for path in (checkpoint, tmp_path / "model" / "checkpoint.pt"))
+    assert all(torch.equal(after[name], before[name]) for name in before if "decoder.memory." not in name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data-bin", "model"]
+    with Translator(tmp_path / "model", cpu=True) as translator:
+        assert translator.translate([CORPUS.test[0].source])[0].pairs
+    with pytest.raises(SystemExit, match="text.pt is not a fairseq checkpoint"):
+        (tmp_path / "text.pt").write_text("?")
+        guide.main([str(tmp_path / "text.pt"), *command[1:]])
+    with pytest.raises(SystemExit, match="exists and is not a model folder: name another with --output."):
+        guide.main([*command, "-o", str(copied)])
+    with pytest.raises(SystemExit, match="unrecognized arguments: --no-such-option|--no-such-option"):
+        guide.main([*command, "--no-such-option"])

@@ -46,6 +46,7 @@ class TransformerTranslator(Translator):
         self.encoder, self.decoder, self.layer, self.heads = encoder, decoder, layer, heads or None
         self.state_size, self.context_size = decoder.output_embed_dim, encoder.cfg.encoder.embed_dim
         self.embedding_size = decoder.embed_tokens.embedding_dim
+        self.key_scale = self.context_size**-0.5  # as of the products in fairseq's own attention
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> Annotations:
         refuse_long(self.encoder, tokens.size(1), "source")

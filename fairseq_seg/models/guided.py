@@ -158,6 +158,8 @@ class Adapter(nn.Module):
 
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
         """Give an old checkpoint's parameters their present names, and drop what is not a parameter."""
+        if f"{name}.symbols" in state_dict:  # of this plugin: no older form than fairseq's third
+            state_dict.setdefault(f"{name}.version", torch.tensor([3.0]))
         if hasattr(self.part, "upgrade_state_dict_named"):
             self.part.upgrade_state_dict_named(state_dict, name)
         for key in ("version", "embed_positions._float_tensor", "embed_positions.weights"):

@@ -63,6 +63,7 @@ SUITE = [
     Benchmark("translator", "translator.py", "--rounds 5", TINY),
     Benchmark("pairs", "pairs.py", "--pairs 1 --rounds 5", f"{TINY} --pairs 1"),
     Benchmark("cache", "cache.py", "--rounds 3", TINY),
+    Benchmark("transformer", "transformer.py", "--hidden 256 --rounds 3", TINY),
     Benchmark("threads", "threads.py", "--rounds 3", TINY),
     # Growth. A quarter of the batch is enough to see it, and K = 16 costs as much as ten plain steps.
     Benchmark("growth with K", "pairs.py", "--batch 8 --rounds 2", f"{TINY} --pairs 1 3"),
@@ -87,6 +88,13 @@ TARGETS = {
     "K=1 decoding, no cache, of plain": Target(0.75),
     "K=1 decoding, fp32, full, of plain": Target(0.85),
     "K=4 decoding, fp32, full, of plain": Target(0.7),
+    "Transformer, plain training, of fairseq's": Target(0.97),
+    "Transformer, plain decoding, of fairseq's": Target(0.97),
+    "Transformer, K=1 training, times plain": Target(2.2, most=True),
+    "Transformer, K=2 training, times plain": Target(3.2, most=True),
+    "Transformer, K=1 decoding, no cache, of plain": Target(0.7),
+    "Transformer, K=1 decoding, fp32, full, of plain": Target(0.85),
+    "Transformer, K=4 decoding, fp32, full, of plain": Target(0.7),
     "retrieval, of pyserini batch_search and reading": Target(3, pairs=320_000),
 }
 # Of these the table says nothing: they are in the file and in the figures.

@@ -1,5 +1,6 @@
 """The task `seg_translation`: fairseq's translation task, with retrieved pairs beside every sentence."""
 
+import atexit
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.token_generation_constraints import pack_constraints
 from omegaconf import II
 from torch import Tensor
 
@@ -26,11 +28,12 @@ from fairseq_seg.cache.header import parse_size
 from fairseq_seg.cache.rows import TYPES
 from fairseq_seg.checkpoints import allow_fairseq_checkpoints, check_checkpoint
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.dictionary import mostly_unknown
+from fairseq_seg.corpus.dictionary import UNKNOWN, mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.notation import notation_of
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
-from fairseq_seg.corpus.subwords import one_blank
+from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder, one_blank
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
@@ -39,6 +42,7 @@ from fairseq_seg.data.seg_dataset import SegDataset, Tokens, order_of_parts
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
+from fairseq_seg.tasks.check import OutputCheck, constrained_search, rows_of
 from fairseq_seg.tasks.presets import PRESETS, resolve
 from fairseq_seg.tasks.resume import check_resumed_options, patience
 
@@ -116,6 +120,14 @@ class SegTranslationConfig(TranslationConfig):
         default="4G",
         metadata={"help": "disk space for the cache (500M, 2G); beyond it, the least recently used pairs are evicted"},
     )
+    memory_check: ChoiceEnum(["auto", "on", "off"]) = field(  # type: ignore[valid-type]
+        default="auto",
+        metadata={
+            "help": "check numbers, placeholders, tags and addresses of each translation; where one is lost or "
+            "invented, try the other hypotheses, a search with the missing ones as constraints, and a search without "
+            "memory; auto: on for a model with protected tokens"
+        },
+    )
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
     checkpoints: str | None = II("common_eval.path")
@@ -133,6 +145,12 @@ class SegTranslationTask(TranslationTask):
         self.typed: tuple[ExamplePairs, dict[SentenceKey, int]] | None = None
         self.warned = False  # about unknown symbols
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
+        self.check: OutputCheck | None = None  # of --memory-check
+        if self.checks:
+            notations = notation_of(cfg.source_lang, ()), notation_of(cfg.target_lang, ())
+            self.check = OutputCheck(notations)
+            if is_fairseq_command():
+                atexit.register(self.check.log)
 
     @classmethod
     @hook
@@ -426,7 +444,49 @@ class SegTranslationTask(TranslationTask):
         if not all(hypotheses):
             searched = self.search(generator, models, sample, prefix_tokens, constraints)
             hypotheses = [known or beam for known, beam in zip(hypotheses, searched, strict=True)]
+        if self.check is not None:
+            rows = [row for row, target in enumerate(exact) if target is None]
+            self.check_output(rows, hypotheses, generator, models, sample, prefix_tokens, constraints)
         return hypotheses
+
+    @property
+    def checks(self) -> bool:
+        """Whether translations are checked."""
+        return str(self.cfg.memory_check) == "on"
+
+    def check_output(self, rows, beams, generator, models, sample, prefix_tokens, own_constraints) -> None:
+        """Check the translations of some rows of a batch, and repair them in place."""
+
+        def again(rows: Sequence[int], constraints: list[list[Tensor]] | None) -> list[list[dict]]:
+            part = rows_of(sample, rows, memory=constraints is not None)
+            prefix, given = (None if x is None else x[rows] for x in (prefix_tokens, own_constraints))
+            if constraints is None:
+                return self.search(generator, models, part, prefix, given)
+            with constrained_search(generator) as able:
+                packed = pack_constraints(constraints).to(part["net_input"]["src_tokens"])
+                if not able or given is not None:
+                    return [[] for _ in rows]
+                return self.search(generator, models, part, prefix, packed)
+
+        assert self.check is not None
+        width = sample["net_input"]["src_tokens"].size(1)
+        longest = int(min(generator.max_len_a * width + generator.max_len_b, generator.max_len - 1))
+        self.check(rows, beams, PlainTexts(self, sample), longest, again)
+
+    @cached_property
+    def spellings(self) -> tuple[Spelling, Spelling]:
+        """The spelling of both sides."""
+        return Spelling(self.src_dict.symbols), Spelling(self.tgt_dict.symbols)
+
+    @cached_property
+    def target_encoder(self) -> SymbolEncoder | None:
+        """What cuts target text into symbols, None if the subword model is not known."""
+        if self.spellings[1].kind == "none":
+            return SymbolEncoder(self.tgt_dict.symbols, None)
+        folder = ModelFolder.find(utils.split_paths(self.cfg.data)[0])
+        if folder is None or folder.subword_paths is None:
+            return None
+        return SymbolEncoder(self.tgt_dict.symbols, SubwordModel(folder.subword_paths[1]))
 
     def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
         """Return fairseq's finished hypotheses, with alignments if its options need them."""
@@ -446,6 +506,29 @@ class SegTranslationTask(TranslationTask):
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
         return hypotheses
+
+
+class PlainTexts:
+    """The texts of a batch, as its symbols spell them."""
+
+    def __init__(self, task: SegTranslationTask, sample: dict):
+        self._task, self._sources = task, source_symbols(sample)
+
+    def source(self, row: int) -> str:
+        """Return the text of a sentence, without its unknown symbols, whose mark looks like a tag."""
+        return self._task.spellings[0].text(symbol for symbol in self._sources[row] if symbol != UNKNOWN)
+
+    def target(self, row: int, tokens: Tensor) -> str:
+        """Return the text of a hypothesis."""
+        return self._task.spellings[1].text(tokens[tokens != UNKNOWN])
+
+    def encode(self, row: int, text: str) -> Tensor | None:
+        """Return the symbols of a piece of target text."""
+        encoder = self._task.target_encoder
+        if encoder is None:
+            return None
+        ids = encoder.encode(text)
+        return torch.from_numpy(ids.astype(np.int64)) if len(ids) and UNKNOWN not in ids else None
 
 
 def one_thread() -> None:

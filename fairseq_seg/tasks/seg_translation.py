@@ -33,7 +33,8 @@ from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.notation import notation_of
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
-from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder, one_blank
+from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder, one_blank
+from fairseq_seg.corpus.terms import Terms
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
@@ -42,6 +43,7 @@ from fairseq_seg.data.seg_dataset import SegDataset, Tokens, order_of_parts
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
+from fairseq_seg.source.terms import term_encoders
 from fairseq_seg.tasks.check import OutputCheck, constrained_search, rows_of
 from fairseq_seg.tasks.presets import PRESETS, resolve
 from fairseq_seg.tasks.resume import check_resumed_options, patience
@@ -120,6 +122,27 @@ class SegTranslationConfig(TranslationConfig):
         default="4G",
         metadata={"help": "disk space for the cache (500M, 2G); beyond it, the least recently used pairs are evicted"},
     )
+    terms: str = field(
+        default="",
+        metadata={
+            "help": "translate terms as this file says, a source term, a tab and its target term on each line: those "
+            "found in a sentence are offered to the memory as short pairs, beside --memory-k"
+        },
+    )
+    terms_strict: bool = field(
+        default=False,
+        metadata={
+            "help": "where a translation lacks a term, translate again with the term as a constraint; what cannot be "
+            "repaired is flagged"
+        },
+    )
+    terms_subwords: str = field(
+        default="",
+        metadata={
+            "help": "the sentencepiece models that cut terms into symbols: SOURCE.model,TARGET.model, or one for both "
+            "(default: those of the model folder)"
+        },
+    )
     memory_check: ChoiceEnum(["auto", "on", "off"]) = field(  # type: ignore[valid-type]
         default="auto",
         metadata={
@@ -146,9 +169,10 @@ class SegTranslationTask(TranslationTask):
         self.warned = False  # about unknown symbols
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
         self.check: OutputCheck | None = None  # of --memory-check
-        if self.checks:
+        if self.checks_tokens or cfg.terms_strict:
             notations = notation_of(cfg.source_lang, ()), notation_of(cfg.target_lang, ())
-            self.check = OutputCheck(notations)
+            strict = Terms.read(cfg.terms) if cfg.terms_strict else None
+            self.check = OutputCheck(notations, self.checks_tokens, strict)
             if is_fairseq_command():
                 atexit.register(self.check.log)
 
@@ -167,6 +191,10 @@ class SegTranslationTask(TranslationTask):
         if cfg.memory_k < 0:
             raise SegError(f"--memory-k {cfg.memory_k} is negative: give 0 or more.")
         parse_size(cfg.memory_cache_size)
+        if cfg.terms and cfg.memory_k == 0:
+            raise SegError("--terms are offered to the memory: use --memory-k 1 or more.")
+        if (cfg.terms_strict or cfg.terms_subwords) and not cfg.terms:
+            raise SegError("--terms-strict and --terms-subwords need --terms FILE.")
         if cfg.source_lang is None or cfg.target_lang is None:
             cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(data)
         for side, lang in (("source", cfg.source_lang), ("target", cfg.target_lang)):
@@ -181,6 +209,9 @@ class SegTranslationTask(TranslationTask):
         if cfg.memory != TRAIN:
             dictionaries = task.src_dict.symbols, task.tgt_dict.symbols
             check_memories(cfg.memory, (cfg.source_lang, cfg.target_lang), dictionaries)
+        if cfg.terms:  # before any work is done
+            Terms.read(cfg.terms)
+            term_encoders(task.data_bin(), cfg.terms_subwords)
         if is_fairseq_command() and cfg.checkpoints:  # fairseq itself would show a traceback
             for path in utils.split_paths(cfg.checkpoints):
                 check_checkpoint(path)
@@ -255,7 +286,7 @@ class SegTranslationTask(TranslationTask):
         """Return which pairs the options ask for."""
         cfg = self.cfg
         selection = Selection(cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score)
-        return Wanted(selection, cfg.memory, str(cfg.memory_exact))
+        return Wanted(selection, cfg.memory, str(cfg.memory_exact), cfg.terms, cfg.terms_subwords)
 
     def data_bin(self, folder: str | None = None) -> DataBin:
         """Return the data folder, by default the first, in the task's direction."""
@@ -450,8 +481,8 @@ class SegTranslationTask(TranslationTask):
         return hypotheses
 
     @property
-    def checks(self) -> bool:
-        """Whether translations are checked."""
+    def checks_tokens(self) -> bool:
+        """Whether the tokens of translations are checked."""
         return str(self.cfg.memory_check) == "on"
 
     def check_output(self, rows, beams, generator, models, sample, prefix_tokens, own_constraints) -> None:
@@ -481,12 +512,10 @@ class SegTranslationTask(TranslationTask):
     @cached_property
     def target_encoder(self) -> SymbolEncoder | None:
         """What cuts target text into symbols, None if the subword model is not known."""
-        if self.spellings[1].kind == "none":
-            return SymbolEncoder(self.tgt_dict.symbols, None)
-        folder = ModelFolder.find(utils.split_paths(self.cfg.data)[0])
-        if folder is None or folder.subword_paths is None:
+        try:
+            return term_encoders(self.data_bin(), self.cfg.terms_subwords)[1]
+        except SegError:
             return None
-        return SymbolEncoder(self.tgt_dict.symbols, SubwordModel(folder.subword_paths[1]))
 
     def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
         """Return fairseq's finished hypotheses, with alignments if its options need them."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 

@@ -154,7 +154,9 @@ class DataBin:
         side, reserved = self._read_symbols(part, lang), self.spellings[lang == self.target_lang].reserved
         assert reserved is not None
         counts = [int(reserved.is_reserved[row].sum()) for row in side]
-        wrong = next((row for row, (count, of) in enumerate(zip(counts, values, strict=False)) if count != len(of)), None)
+        wrong = next(
+            (row for row, (count, of) in enumerate(zip(counts, values, strict=False)) if count != len(of)), None
+        )
         if len(side) != len(values) or wrong is not None:
             where = f"{len(values)} lines, not {len(side)}" if wrong is None else f"other tokens in line {wrong + 1}"
             raise SegError(

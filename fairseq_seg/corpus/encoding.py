@@ -35,7 +35,9 @@ def encode_file(
             raise SegError(f"{model.path} protects no tokens: leave out --source, or train it with --protect.")
         return convert_lines(lambda line: " ".join(model.cut(line)), text, output)
     if text is None or output is None:
-        raise SegError(f"{model.path} has protected tokens, whose values go beside the output: give --input and --output.")
+        raise SegError(
+            f"{model.path} has protected tokens, whose values go beside the output: give --input and --output."
+        )
     role, of_source = "source", model.protection
     if source is not None:
         role, of_source = "target", (source_model or model).protection

@@ -1,9 +1,9 @@
 """Protected tokens: numbers, placeholders, tags and URLs that the model sees as reserved symbols only.
 
-In a source, every token of a protected kind becomes a reserved symbol, numbered by the first appearance of its text; the
-same text has the same number. In a target, a token does if the source has it, verbatim or as the target language writes
-it; other tokens stay text. A translation's reserved symbols are spelled with the source's tokens again. So the model
-translates "Page ⟦n1⟧", and no number, placeholder or tag can come out wrong in itself.
+In a source, every token of a protected kind becomes a reserved symbol, numbered by the first appearance of its text;
+the same text has the same number. In a target, a token does if the source has it, verbatim or as the target language
+writes it; other tokens stay text. A translation's reserved symbols are spelled with the source's tokens again. So the
+model translates "Page ⟦n1⟧", and no number, placeholder or tag can come out wrong in itself.
 
 The kinds and the notation of the language are spelled by a symbol that is in no sentence, so that they are wherever the
 subword model or the dictionary is.
@@ -53,7 +53,9 @@ class Protection(NamedTuple):
             fields = ("".join(chr(int(code, 16)) for code in field.split(".") if code) for field in codes)
             return cls(tuple(kinds.split("+")), Notation(*fields))
         except (ValueError, TypeError):
-            raise SegError(f"The symbol {name} was written by another version: train the subword model again.") from None
+            raise SegError(
+                f"The symbol {name} was written by another version: train the subword model again."
+            ) from None
 
     @property
     def name(self) -> str:
@@ -81,7 +83,9 @@ class Protection(NamedTuple):
         """Protect a source text."""
         tokens = self.tokens(text)
         numbers = numbered(tokens)
-        symbols = (symbol_of(token.kind, numbers.get((token.kind, token.text)), depends(token.text)) for token in tokens)
+        symbols = (
+            symbol_of(token.kind, numbers.get((token.kind, token.text)), depends(token.text)) for token in tokens
+        )
         return self._put(text, tokens, symbols)
 
     def target(self, text: str, source: str, of_source: Protection) -> ProtectedText:
@@ -136,7 +140,7 @@ class Protection(NamedTuple):
 
 
 def numbered(tokens: Iterable[Token]) -> dict[tuple[str, str], int]:
-    """Number the distinct tokens of each kind from 1, up to `LIMIT`, in order."""
+    """Give numbers to the distinct tokens of each kind from 1, up to `LIMIT`, in order."""
     numbers: dict[tuple[str, str], int] = {}
     counts = dict.fromkeys(KINDS, 0)
     for token in tokens:

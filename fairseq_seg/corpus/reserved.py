@@ -111,9 +111,9 @@ class ReservedIds:
         found = {id: reserved for id, symbol in enumerate(symbols) if (reserved := parse(symbol))}
         return cls(symbols, found) if found else None
 
-    def id(self, keys: np.ndarray, localised: np.ndarray, begins: np.ndarray) -> np.ndarray:
-        """Return the ids of reserved symbols, all arrays of one shape; -1 where the dictionary has none."""
-        return self._of[keys, localised.astype(int), begins.astype(int)]
+    def id(self, key: int, localised: bool, begins: bool) -> int:
+        """Return the id of a reserved symbol, -1 if the dictionary has none."""
+        return int(self._of[key, int(localised), int(begins)])
 
     @cached_property
     def is_reserved(self) -> np.ndarray:

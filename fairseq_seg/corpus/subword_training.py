@@ -74,7 +74,8 @@ def without_tokens(lines: list[str], protection: Protection) -> list[str]:
 
     A last line has all characters of the tokens: those that stay text need subwords, too.
     """
-    protected, characters = [], set()
+    protected: list[str] = []
+    characters: set[str] = set()
     for line in tqdm(lines, desc="protecting", unit=" lines"):
         found = protection.source(line)
         protected.append(found.text)

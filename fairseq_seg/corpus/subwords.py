@@ -82,7 +82,7 @@ class Spelling:
         return spell(symbols, values) if values else join_subwords(" ".join(symbols), self.kind)
 
     def line(self, ids: Iterable[int], values: Sequence[str] | None = None) -> str:
-        """Return a sentence of ids as a line of symbols; reserved ones carry their value, as fairseq's commands take."""
+        """Return a sentence of ids as a line of symbols, for fairseq's commands: reserved ones carry their value."""
         symbols = self.read(ids)
         if values:
             left = iter(values)

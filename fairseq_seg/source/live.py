@@ -65,9 +65,7 @@ class Live:
             (np.float32(penalty) - match.score, order, match.id, match)
             for order, ((_, penalty), matches) in enumerate(zip(self._memories, proposals, strict=True))
             for match in matches
-            if not (
-                self._wanted.exact == "ignore" and is_exact(query, match.source) and values == match.values[0]
-            )
+            if not (self._wanted.exact == "ignore" and is_exact(query, match.source) and values == match.values[0])
         )
         distinct: dict[tuple, tuple[float, Match]] = {}
         for distance, _, _, match in ranked:

@@ -108,9 +108,7 @@ class Apart:
         """Do nothing: the process ends with each search."""
 
 
-def _retrieve(
-    rows: list[np.ndarray], values: list[list[str]] | None, home: tuple, wanted: Wanted
-) -> RankedPairs:
+def _retrieve(rows: list[np.ndarray], values: list[list[str]] | None, home: tuple, wanted: Wanted) -> RankedPairs:
     sentences = Sequences.from_rows(rows)
     if values is not None:
         sentences = sentences.with_values(Values.from_rows(values))

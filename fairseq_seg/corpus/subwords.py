@@ -84,10 +84,7 @@ class Spelling:
     def line(self, ids: Iterable[int], values: Sequence[str] | None = None) -> str:
         """Return a sentence of ids as a line of symbols, for fairseq's commands: reserved ones carry their value."""
         symbols = self.read(ids)
-        if values:
-            left = iter(values)
-            symbols = [with_value(symbol, next(left)) if parse(symbol) else symbol for symbol in symbols]
-        return " ".join(symbols)
+        return " ".join(Cut(symbols, list(values)).with_values() if values else symbols)
 
     def texts(self, sentences: Sequences) -> Iterator[str]:
         """Return all sentences as readable text, with their own values."""
@@ -138,6 +135,11 @@ class Cut(NamedTuple):
 
     symbols: list[str]
     values: list[str]
+
+    def with_values(self) -> list[str]:
+        """Return the symbols; reserved ones carry their value."""
+        left = iter(self.values)
+        return [with_value(symbol, next(left)) if parse(symbol) else symbol for symbol in self.symbols]
 
 
 class SubwordModel:

@@ -24,8 +24,8 @@ from fairseq_seg.modules.memory import Gate, SlotReader, Slots
 from fairseq_seg.modules.overlap import Overlap
 from fairseq_seg.modules.own_symbols import OwnSymbols
 from fairseq_seg.modules.translator import Translator, each
+from fairseq_seg.tasks import seg_translation  # noqa: F401, registers the task, for `from_pretrained`
 from fairseq_seg.tasks.presets import by_preset
-from fairseq_seg.tasks.seg_translation import with_plain_spaces  # also registers the task, for `from_pretrained`
 
 logger = logging.getLogger(__name__)
 STATE = "guided"  # the name of the beam's state among fairseq's incremental states
@@ -293,7 +293,8 @@ class GuidedModel(FairseqEncoderDecoderModel):
         hub = super().from_pretrained(
             str(model_name_or_path), checkpoint_file or "model.pt", data_name_or_path, **kwargs
         )
-        hub.bpe = with_plain_spaces(hub.bpe) or hub.task.build_bpe(None)
+        model = getattr(hub.cfg.bpe, "sentencepiece_model", None)
+        hub.bpe = hub.task.as_encoded(hub.bpe, model) or hub.task.build_bpe(None)
         return hub
 
     @hook

@@ -4,9 +4,10 @@ import json
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -29,13 +30,18 @@ from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
+from fairseq_seg.corpus.protection import Protection
+from fairseq_seg.corpus.reserved import ReservedIds, parse
 from fairseq_seg.corpus.selection import Selection
-from fairseq_seg.corpus.subwords import one_blank
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.subwords import Spelling, SubwordModel, check_protection, one_blank
+from fairseq_seg.corpus.values import Values
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
 from fairseq_seg.data.seg_dataset import SegDataset, Tokens, order_of_parts
+from fairseq_seg.data.valued_dictionary import ValuedDictionary, plain_tokens, split_values
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
@@ -135,6 +141,13 @@ class SegTranslationTask(TranslationTask):
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
 
     @classmethod
+    def load_dictionary(cls, filename):
+        """Return fairseq's dictionary; one with reserved symbols can give them values."""
+        dictionary = super().load_dictionary(filename)
+        protected = ReservedIds.of(dictionary.symbols) is not None
+        return ValuedDictionary.load(filename) if protected else dictionary
+
+    @classmethod
     @hook
     def setup_task(cls, cfg: SegTranslationConfig, **kwargs):
         """Check the options and return the task."""
@@ -184,7 +197,23 @@ class SegTranslationTask(TranslationTask):
         bpe = (
             SentencepieceBPE(SentencepieceConfig(sentencepiece_model=model)) if from_folder else super().build_bpe(args)
         )
-        return with_plain_spaces(bpe)
+        return self.as_encoded(bpe, model)
+
+    def as_encoded(self, bpe, model: str | None):
+        """Return fairseq's subword encoder (or None), made to encode a text as `seg-subword encode` does.
+
+        Protected tokens become reserved symbols with their values. `model`: the path of a sentencepiece model.
+        """
+        if bpe is None:
+            return None
+        encode = bpe.encode
+        bpe.encode = lambda text: encode(one_blank(text))
+        if model:
+            subwords = SubwordModel(Path(model))
+            check_protection(self.src_dict.symbols, subwords, f"The dictionary of {self.cfg.data}")
+            if subwords.protection is not None:
+                bpe.encode = lambda text: " ".join(subwords.cut_source(text).with_values())
+        return bpe
 
     @hook
     def build_model(self, cfg, from_checkpoint=False):
@@ -232,6 +261,27 @@ class SegTranslationTask(TranslationTask):
 
     # ------------------------------------------------------------------ data
 
+    @cached_property
+    def protections(self) -> tuple[Protection, Protection] | None:
+        """How tokens of source and target are protected, None if they are not."""
+        return self.data_bin().protections
+
+    def sequences(self, sentences: Sequence[np.ndarray]) -> Sequences:
+        """Return sentences of ids, with or without eos, as a source of pairs takes them."""
+        if self.protections is None:
+            return Sequences.from_rows(sentences)
+        rows = [self.src_dict.split(sentence.tolist()) for sentence in sentences]
+        return Sequences.from_rows(row for row, _ in rows).with_values(Values.from_rows(values for _, values in rows))
+
+    def target_text(self, tokens: Iterable[int]) -> str:
+        """Return the text of a translation that `inference_step` returned."""
+        ids, values = split_values(self.tgt_dict, tokens)
+        return self._target_spelling.text(ids, values)
+
+    @cached_property
+    def _target_spelling(self) -> Spelling:
+        return Spelling(self.tgt_dict.symbols)
+
     @property
     def wanted(self) -> Wanted:
         """Return which pairs the options ask for."""
@@ -276,6 +326,7 @@ class SegTranslationTask(TranslationTask):
             align_dataset=data_utils.load_indexed_dataset(alignments, None) if self.cfg.load_alignments else None,
             pad_to_multiple=self.cfg.required_seq_len_multiple,
             retrieved=retrieved,
+            valued=self.protections is not None and (may_search or split != self.cfg.train_subset),
         )
 
     def retrieve_for_split(self, data: DataBin, split: str, may_search: bool) -> ExamplePairs:
@@ -349,7 +400,7 @@ class SegTranslationTask(TranslationTask):
             )
         retrieved = None
         if source is not None:
-            symbols = [sentence.numpy() for sentence in sentences]
+            symbols = self.sequences([sentence.numpy() for sentence in sentences])
             retrieved = self.example_pairs(symbols, source.retrieve(symbols, first), texts)
         return SegDataset(
             sentences,
@@ -369,7 +420,8 @@ class SegTranslationTask(TranslationTask):
         sentences = source_symbols(sample)
         indices = [places[symbols] for symbols in sentences]
         exact = [retrieved.exact_target(index) for index in indices]
-        pairs = retrieved.collate([retrieved.row(index) for index in indices], sentences)
+        plain = [split_values(self.src_dict, symbols)[0] for symbols in sentences]
+        pairs = retrieved.collate([retrieved.row(index) for index in indices], plain)
         if pairs is not None:
             device = sample["net_input"]["src_tokens"].device
             pairs = utils.apply_to_sample(lambda tensor: tensor.to(device), pairs)
@@ -415,9 +467,60 @@ class SegTranslationTask(TranslationTask):
 
     @hook
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Return fairseq's hypotheses, or the target of an exact match with --memory-exact copy."""
+        """Return fairseq's hypotheses, or the target of an exact match with --memory-exact copy.
+
+        Reserved symbols have their values then, in the hypotheses as in the sample: see `ValuedDictionary`.
+        """
+        if self.protections is not None:
+            return self.restored_inference(generator, models, sample, prefix_tokens, constraints)
+        return self.translate(generator, models, sample, prefix_tokens, constraints)
+
+    def restored_inference(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
+        """Translate a batch with protected tokens, and put their values in place."""
+        given = sample
+        tokens = sample["net_input"]["src_tokens"]
+        if "values" in sample:  # of a split, of which fairseq prints sources and references
+            tokens = self.with_values(self.src_dict, tokens, sample["values"][0])
+            sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": tokens}}
+        sources = [self.src_dict.split(row) for row in tokens.tolist()]
+        hypotheses = self.translate(generator, models, sample, prefix_tokens, constraints)
+        for (ids, values), beam in zip(sources, hypotheses, strict=True):
+            keys = self.src_dict.reserved.keys[ids]
+            of_source = dict(zip(keys[keys >= 0].tolist(), values, strict=False))
+            for hypothesis in beam:
+                hypothesis["tokens"] = self.restore(hypothesis["tokens"], of_source)
+        if "values" in sample:
+            given["net_input"]["src_tokens"] = tokens
+            if given.get("target") is not None:
+                given["target"] = self.with_values(self.tgt_dict, given["target"], sample["values"][1])
+        return hypotheses
+
+    @staticmethod
+    def with_values(dictionary: ValuedDictionary, tokens: Tensor, values: Sequence[Sequence[str]]) -> Tensor:
+        """Give the reserved symbols of padded sentences (B, T) their values."""
+        rows = [dictionary.with_values(row, own) for row, own in zip(tokens.cpu().numpy(), values, strict=True)]
+        return torch.from_numpy(np.stack(rows)).to(tokens)
+
+    def restore(self, tokens: Tensor, of_source: dict[int, str]) -> Tensor:
+        """Give the reserved symbols of a translation (T,) the tokens of its source, by kind and number.
+
+        A source in symbols without values leaves them as they are.
+        """
+        ids = tokens.cpu().numpy()
+        symbols = [self.tgt_dict.symbols[id] for id in ids[self.tgt_dict.reserved.is_reserved[ids]]]
+        reserved = [found for symbol in symbols if (found := parse(symbol))]
+        if not reserved or not of_source:
+            return tokens
+        assert self.protections is not None
+        source, target = self.protections
+        return torch.from_numpy(self.tgt_dict.with_values(ids, target.restore(reserved, of_source, source))).to(tokens)
+
+    def translate(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
+        """Return the hypotheses of a batch, or the targets of exact matches, as the model sees them."""
         if "id" not in sample:  # from fairseq-interactive; every other sample has its pairs already
             sample = self.with_typed_pairs(sample)
+        plain = plain_tokens(self.src_dict, sample["net_input"]["src_tokens"])
+        sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": plain}}
         lengths = sample["net_input"]["src_lengths"].tolist()
         exact = sample.get("exact") or [None] * len(lengths)
         # An empty line, which is an eos alone, stays empty.
@@ -455,14 +558,6 @@ def one_thread() -> None:
     """
     if is_fairseq_command() and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
-
-
-def with_plain_spaces(bpe):
-    """Return fairseq's subword encoder (or None), made to treat white space as `seg-subword encode` does."""
-    if bpe is not None:
-        encode = bpe.encode
-        bpe.encode = lambda text: encode(one_blank(text))
-    return bpe
 
 
 def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None) -> str:

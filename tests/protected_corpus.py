@@ -1,4 +1,4 @@
-"""A small corpus with numbers, placeholders, tags and file names, encoded with protection, and a model trained on it."""
+"""A small corpus with numbers, placeholders, tags and file names, encoded with protection, and a model of it."""
 
 import random
 import subprocess

@@ -154,11 +154,10 @@ class DataBin:
         side, reserved = self._read_symbols(part, lang), self.spellings[lang == self.target_lang].reserved
         assert reserved is not None
         counts = [int(reserved.is_reserved[row].sum()) for row in side]
-        wrong = next(
-            (row for row, (count, of) in enumerate(zip(counts, values, strict=False)) if count != len(of)), None
-        )
-        if len(side) != len(values) or wrong is not None:
-            where = f"{len(values)} lines, not {len(side)}" if wrong is None else f"other tokens in line {wrong + 1}"
+        where = f"{len(values)} lines, not {len(side)}" if len(values) != len(side) else ""
+        if not where and (wrong := [row for row, own in enumerate(values) if len(own) != counts[row]]):
+            where = f"other tokens in line {wrong[0] + 1}"
+        if where:
             raise SegError(
                 f"The values given for {self.prefix(part, lang)} have {where}: name the files that fairseq-preprocess "
                 "was given."

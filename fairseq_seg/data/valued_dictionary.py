@@ -78,8 +78,8 @@ class ValuedDictionary(Dictionary):
         return torch.where(tokens < FIRST, tokens, ids[(tokens - FIRST).clamp(min=0) % len(ids)])
 
     def __getitem__(self, idx):
-        if idx < FIRST:
-            return super().__getitem__(idx)
+        if not FIRST <= idx < FIRST + len(self._values) * len(self.reserved.ids):
+            return super().__getitem__(idx)  # fairseq's hub also asks the target's dictionary for source symbols
         [id], [value] = self.split([int(idx)])
         return shown(value, bool(self.reserved.begins[id]))
 

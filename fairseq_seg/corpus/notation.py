@@ -179,7 +179,7 @@ def read_number(text: str, notation: Notation) -> Number | None:
 
 def write_number(number: Number, notation: Notation) -> str:
     """Write a number with the marks of a language; groups, if it came in groups."""
-    whole = number.whole
+    whole = number.whole or ("" if notation.decimal == "." else "0")  # of .5
     if number.grouped:
         first = len(whole) % 3
         whole = notation.group.join([whole[:first]] * bool(first) + re.findall("...", whole[first:]))

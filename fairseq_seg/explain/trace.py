@@ -12,6 +12,7 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
+from fairseq_seg.corpus.reserved import parse
 from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.data.seg_dataset import SegDataset
 from fairseq_seg.data.valued_dictionary import plain_tokens, split_values
@@ -40,9 +41,13 @@ def explain(model: SegGRUModel, dataset: SegDataset, translations: list[Tensor])
         for symbol, id in zip(traced[index], translations[index].tolist(), strict=True):
             symbol.text = dataset.tgt_dict[id]  # with the value of a reserved symbol
         words = merge_words(traced[index][:-1], pairs, target)
-        for slot in (word.slot for word in words):
+        # A word with a protected token has the sentence's own, whatever the pair's source has in its place.
+        spelled = target.words([symbol.text for symbol in traced[index][:-1]])
+        protected = [any(parse(target.symbols[int(plain[index][place])]) for place in places) for _, places in spelled]
+        for slot in (word.slot for word, given in zip(words, protected, strict=True) if not given):
             if slot is not None and dataset.retrieved is not None and (index, slot.pair) in attended:
-                symbols = source.read(dataset.retrieved.table.source[dataset.retrieved.row(index)[slot.pair]])
+                side, pair = dataset.retrieved.table.source, dataset.retrieved.row(index)[slot.pair]
+                symbols = source.read(side[pair], side.values_of(pair))
                 _, steps = target.words(pairs[slot.pair].target_symbols)[slot.position]
                 slot.source = most_attended(attended[index, slot.pair][steps], source, symbols)
         explanations.append(

@@ -46,7 +46,8 @@ class Translation:
     source: str
     text: str  # detokenised
     score: float = 0.0  # mean log probability per symbol, of fairseq's search
-    flags: list[str] = field(default_factory=list)  # empty, cut (too long), exact (a memory's), unknown (symbols)
+    # empty, cut (too long), exact (a memory's), unknown (symbols), check (has faults, see --memory-check)
+    flags: list[str] = field(default_factory=list)
     pairs: list[RetrievedPair] = field(default_factory=list)  # that were retrieved, best first
     explanation: Explanation | None = None  # on request: the provenance of every symbol and word
 
@@ -227,16 +228,19 @@ class Session:
             dataset = self.task.sentence_dataset(
                 [as_tokens(symbols) for symbols in sentences], source, first=first, texts=texts
             )
-            found = self._search(dataset) if given is None else [(as_tokens(symbols), 0.0) for symbols in given]
-            explained = explain(self.model, dataset, [tokens for tokens, _ in found]) if provenance else None
+            if given is None:
+                found = self._search(dataset)
+            else:
+                found = [(as_tokens(symbols), 0.0, False) for symbols in given]
+            explained = explain(self.model, dataset, [tokens for tokens, *_ in found]) if provenance else None
         translations = []
-        for index, (tokens, score) in enumerate(found):
+        for index, (tokens, score, faulty) in enumerate(found):
             retrieved = dataset.retrieved
             exact = None if retrieved is None or given is not None else retrieved.exact_pair(index)
             text = self.task.target_text(tokens.tolist())
             if exact is not None and retrieved is not None:
                 text = retrieved.table.text(exact)[1]
-            flags = [] if exact is None else ["exact"]
+            flags = ["exact"] * (exact is not None) + ["check"] * faulty
             source_text = self.source_spelling.text(*split_values(self.task.source_dictionary, sentences[index]))
             translation = Translation(source_text, text, score, flags)
             if explained is not None:
@@ -247,15 +251,17 @@ class Session:
             translations.append(translation)
         return translations
 
-    def _search(self, dataset) -> list[tuple[Tensor, float]]:
-        """Return the best translation of every sentence: token ids with eos, and its score."""
+    def _search(self, dataset) -> list[tuple[Tensor, float, bool]]:
+        """Return the best translation of every sentence: token ids with eos, its score, and whether it has faults."""
         from fairseq import utils
+
+        from fairseq_seg.tasks.check import FLAG
 
         device = next(self.model.parameters()).device
         batch = dataset.collater([dataset[index] for index in range(len(dataset))])
         batch = utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
         best = [beam[0] for beam in self.task.inference_step(self.generator, [self.model], batch)]
-        found = [(hypothesis["tokens"].cpu(), float(hypothesis["score"])) for hypothesis in best]
+        found = [(top["tokens"].cpu(), float(top["score"]), FLAG in top) for top in best]
         by_index = dict(zip(batch["id"].tolist(), found, strict=True))
         return [by_index[index] for index in range(len(dataset))]
 

@@ -1,5 +1,6 @@
 """The task `seg_translation`: fairseq's translation task, with retrieved pairs beside every sentence."""
 
+import atexit
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.token_generation_constraints import pack_constraints
 from omegaconf import II
 from torch import Tensor
 
@@ -29,12 +31,13 @@ from fairseq_seg.checkpoints import allow_fairseq_checkpoints, check_checkpoint
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.notation import notation_of
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.protection import Protection
-from fairseq_seg.corpus.reserved import ReservedIds, parse
+from fairseq_seg.corpus.reserved import ReservedIds
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
-from fairseq_seg.corpus.subwords import Spelling, SubwordModel, check_protection, one_blank
+from fairseq_seg.corpus.subwords import SubwordModel, check_protection, one_blank
 from fairseq_seg.corpus.values import Values
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
@@ -45,14 +48,15 @@ from fairseq_seg.data.valued_dictionary import ValuedDictionary, plain_tokens, s
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
+from fairseq_seg.tasks.check import OutputCheck, constrained_search, rows_of
 from fairseq_seg.tasks.presets import PRESETS, resolve
 from fairseq_seg.tasks.resume import check_resumed_options, patience
+from fairseq_seg.tasks.texts import BatchTexts, SentenceKey, Spellings, source_symbols, with_values
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
 
 NOTHING = np.zeros(0, dtype=np.int64)  # the target of an empty line
-SentenceKey = tuple[int, ...]  # the symbols of a sentence
 
 
 @dataclass
@@ -122,6 +126,14 @@ class SegTranslationConfig(TranslationConfig):
         default="4G",
         metadata={"help": "disk space for the cache (500M, 2G); beyond it, the least recently used pairs are evicted"},
     )
+    memory_check: ChoiceEnum(["auto", "on", "off"]) = field(  # type: ignore[valid-type]
+        default="auto",
+        metadata={
+            "help": "check numbers, placeholders, tags and addresses of each translation; where one is lost or "
+            "invented, try the other hypotheses, a search with the missing ones as constraints, and a search without "
+            "memory; auto: on for a model with protected tokens"
+        },
+    )
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
     checkpoints: str | None = II("common_eval.path")
@@ -139,6 +151,15 @@ class SegTranslationTask(TranslationTask):
         self.typed: tuple[ExamplePairs, dict[SentenceKey, int]] | None = None
         self.warned = False  # about unknown symbols
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
+        self.check: OutputCheck | None = None  # of --memory-check
+        self.validating = False  # translations are not checked then
+        if self.checks:
+            languages = (cfg.source_lang, src_dict), (cfg.target_lang, tgt_dict)
+            found = [(lang, Protection.of(dictionary.symbols)) for lang, dictionary in languages]
+            source, target = (notation_of(lang) if own is None else own.notation for lang, own in found)
+            self.check = OutputCheck((source, target))
+            if is_fairseq_command():
+                atexit.register(self.check.log)
 
     @classmethod
     def load_dictionary(cls, filename):
@@ -275,12 +296,7 @@ class SegTranslationTask(TranslationTask):
 
     def target_text(self, tokens: Iterable[int]) -> str:
         """Return the text of a translation that `inference_step` returned."""
-        ids, values = split_values(self.tgt_dict, tokens)
-        return self._target_spelling.text(ids, values)
-
-    @cached_property
-    def _target_spelling(self) -> Spelling:
-        return Spelling(self.tgt_dict.symbols)
+        return self.spellings.target.text(*split_values(self.tgt_dict, tokens))
 
     @property
     def wanted(self) -> Wanted:
@@ -461,7 +477,11 @@ class SegTranslationTask(TranslationTask):
         """Validate on a batch."""
         if sample["target"] is None:
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
-        result = super().valid_step(sample, model, criterion)
+        self.validating = True
+        try:
+            result = super().valid_step(sample, model, criterion)
+        finally:
+            self.validating = False
         refuse_nan_on_any_rank(result[0], sample)
         return result
 
@@ -471,51 +491,23 @@ class SegTranslationTask(TranslationTask):
 
         Reserved symbols have their values then, in the hypotheses as in the sample: see `ValuedDictionary`.
         """
-        if self.protections is not None:
-            return self.restored_inference(generator, models, sample, prefix_tokens, constraints)
-        return self.translate(generator, models, sample, prefix_tokens, constraints)
-
-    def restored_inference(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
-        """Translate a batch with protected tokens, and put their values in place."""
-        given = sample
+        given, values = sample, sample.get("values")
         tokens = sample["net_input"]["src_tokens"]
-        if "values" in sample:  # of a split, of which fairseq prints sources and references
-            tokens = self.with_values(self.src_dict, tokens, sample["values"][0])
+        if values is not None:  # of a split, of which fairseq prints sources and references
+            tokens = with_values(self.src_dict, tokens, values[0])
             sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": tokens}}
-        sources = [self.src_dict.split(row) for row in tokens.tolist()]
-        hypotheses = self.translate(generator, models, sample, prefix_tokens, constraints)
-        for (ids, values), beam in zip(sources, hypotheses, strict=True):
-            keys = self.src_dict.reserved.keys[ids]
-            of_source = dict(zip(keys[keys >= 0].tolist(), values, strict=False))
+        texts = BatchTexts(self.spellings, sample)
+        hypotheses = self.translate(generator, models, sample, prefix_tokens, constraints, texts)
+        for row, beam in enumerate(hypotheses):
             for hypothesis in beam:
-                hypothesis["tokens"] = self.restore(hypothesis["tokens"], of_source)
-        if "values" in sample:
+                hypothesis["tokens"] = texts.restored(row, hypothesis["tokens"])
+        if values is not None:
             given["net_input"]["src_tokens"] = tokens
             if given.get("target") is not None:
-                given["target"] = self.with_values(self.tgt_dict, given["target"], sample["values"][1])
+                given["target"] = with_values(self.tgt_dict, given["target"], values[1])
         return hypotheses
 
-    @staticmethod
-    def with_values(dictionary: ValuedDictionary, tokens: Tensor, values: Sequence[Sequence[str]]) -> Tensor:
-        """Give the reserved symbols of padded sentences (B, T) their values."""
-        rows = [dictionary.with_values(row, own) for row, own in zip(tokens.cpu().numpy(), values, strict=True)]
-        return torch.from_numpy(np.stack(rows)).to(tokens)
-
-    def restore(self, tokens: Tensor, of_source: dict[int, str]) -> Tensor:
-        """Give the reserved symbols of a translation (T,) the tokens of its source, by kind and number.
-
-        A source in symbols without values leaves them as they are.
-        """
-        ids = tokens.cpu().numpy()
-        symbols = [self.tgt_dict.symbols[id] for id in ids[self.tgt_dict.reserved.is_reserved[ids]]]
-        reserved = [found for symbol in symbols if (found := parse(symbol))]
-        if not reserved or not of_source:
-            return tokens
-        assert self.protections is not None
-        source, target = self.protections
-        return torch.from_numpy(self.tgt_dict.with_values(ids, target.restore(reserved, of_source, source))).to(tokens)
-
-    def translate(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
+    def translate(self, generator, models, sample, prefix_tokens, constraints, texts: BatchTexts) -> list[list[dict]]:
         """Return the hypotheses of a batch, or the targets of exact matches, as the model sees them."""
         if "id" not in sample:  # from fairseq-interactive; every other sample has its pairs already
             sample = self.with_typed_pairs(sample)
@@ -529,7 +521,40 @@ class SegTranslationTask(TranslationTask):
         if not all(hypotheses):
             searched = self.search(generator, models, sample, prefix_tokens, constraints)
             hypotheses = [known or beam for known, beam in zip(hypotheses, searched, strict=True)]
+        if self.check is not None and not self.validating:
+            rows = [row for row, target in enumerate(exact) if target is None]
+            self.check_output(rows, hypotheses, generator, models, sample, prefix_tokens, constraints, texts)
         return hypotheses
+
+    @property
+    def checks(self) -> bool:
+        """Whether translations are checked."""
+        check = str(self.cfg.memory_check)
+        return check == "on" or (check == "auto" and isinstance(self.src_dict, ValuedDictionary))
+
+    def check_output(self, rows, beams, generator, models, sample, prefix_tokens, own_constraints, texts) -> None:
+        """Check the translations of some rows of a batch, and repair them in place."""
+
+        def again(rows: Sequence[int], constraints: list[list[Tensor]] | None) -> list[list[dict]]:
+            part = rows_of(sample, rows, memory=constraints is not None)
+            prefix, given = (None if x is None else x[rows] for x in (prefix_tokens, own_constraints))
+            if constraints is None:
+                return self.search(generator, models, part, prefix, given)
+            with constrained_search(generator) as able:
+                packed = pack_constraints(constraints).to(part["net_input"]["src_tokens"])
+                if not able or given is not None:
+                    return [[] for _ in rows]
+                return self.search(generator, models, part, prefix, packed)
+
+        assert self.check is not None
+        width = sample["net_input"]["src_tokens"].size(1)
+        longest = int(min(generator.max_len_a * width + generator.max_len_b, generator.max_len - 1))
+        self.check(rows, beams, texts, longest, again)
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The spelling of both sides."""
+        return Spellings(self)
 
     def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
         """Return fairseq's finished hypotheses, with alignments if its options need them."""
@@ -565,12 +590,6 @@ def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None)
     counts = np.zeros(1) if retrieved is None or not len(retrieved.counts) else retrieved.counts
     facts = {"split": split, "k": k, "select": select, "pairs_per_sentence": float(counts.mean())}
     return json.dumps({"seg_memory": facts})
-
-
-def source_symbols(sample: dict) -> list[SentenceKey]:
-    """Return the symbols of a batch's sentences, eos included, as keys."""
-    tokens, lengths = (sample["net_input"][name].tolist() for name in ("src_tokens", "src_lengths"))
-    return [tuple(row[:length]) for row, length in zip(tokens, lengths, strict=True)]
 
 
 def as_hypothesis(target: Tensor) -> dict:

@@ -24,6 +24,7 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.reserved import split_value
 from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
@@ -147,12 +148,17 @@ class Session:
     def _make_encoder(self) -> Callable[[str], np.ndarray]:
         """Return what cuts a text into ids, as fairseq-interactive does with the same folder and options."""
         tokenizer, bpe = self.task.build_tokenizer(self.cfg.tokenizer), self.task.build_bpe(self.cfg.bpe)
-        encoder = SymbolEncoder(self.task.source_dictionary.symbols, None)
+        dictionary = self.task.source_dictionary
+        encoder = SymbolEncoder(dictionary.symbols, None)
 
         def encode(text: str) -> np.ndarray:
-            for step in (tokenizer, bpe):
-                text = text if step is None else step.encode(" ".join(text.split()))
-            return encoder.encode(text)
+            text = text if tokenizer is None else tokenizer.encode(" ".join(text.split()))
+            text = text if bpe is None else bpe.encode(text)
+            ids = encoder.encode(text)
+            if self.task.protections is not None:
+                valued = [(place, word) for place, word in enumerate(text.split()) if split_value(word)]
+                ids[[place for place, _ in valued]] = [dictionary.index(word) for _, word in valued]
+            return ids
 
         return encode
 
@@ -215,6 +221,7 @@ class Session:
         import torch
 
         from fairseq_seg.data.example_pairs import as_tokens
+        from fairseq_seg.data.valued_dictionary import split_values
         from fairseq_seg.explain.trace import explain, retrieved_pairs
 
         with torch.no_grad():
@@ -230,11 +237,12 @@ class Session:
         for index, (tokens, score, faulty) in enumerate(found):
             retrieved = dataset.retrieved
             exact = None if retrieved is None or given is not None else retrieved.exact_pair(index)
-            text = self.target_spelling.text(tokens)
+            text = self.task.target_text(tokens.tolist())
             if exact is not None and retrieved is not None:
                 text = retrieved.table.text(exact)[1]
             flags = ["exact"] * (exact is not None) + ["check"] * faulty
-            translation = Translation(self.source_spelling.text(sentences[index]), text, score, flags)
+            source_text = self.source_spelling.text(*split_values(self.task.source_dictionary, sentences[index]))
+            translation = Translation(source_text, text, score, flags)
             if explained is not None:
                 translation.explanation, translation.pairs = explained[index], explained[index].pairs
                 translation.explanation.exact = exact is not None

@@ -9,10 +9,10 @@ from fairseq_seg import Translator
 from fairseq_seg.cli import explain
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.selection import Selection
-from fairseq_seg.corpus.terms import Terms, is_respected
+from fairseq_seg.corpus.terms import Term, Terms, is_respected
 from fairseq_seg.errors import SegError
 from fairseq_seg.source.pair_source import Attached, Wanted, open_for_split
-from fairseq_seg.source.terms import term_encoders
+from fairseq_seg.source.terms import TermCutter
 from tests.evaluate.running import write
 from tests.guessing import LINES
 from tests.stock import PLUGIN, hypotheses, run_stock, run_stock_until_it_stops
@@ -88,9 +88,10 @@ def test_bad_options(guessing, terms, options, message):
 
 def test_subwords_need_their_models(bpe_data_bin, terms):
     with pytest.raises(SegError, match="--terms needs the subword models"):
-        term_encoders(DataBin(bpe_data_bin, "en", "fr"), "")
-    encoders = term_encoders(DataBin(bpe_data_bin, "en", "fr"), str(bpe_data_bin.with_name("joint.model")))
-    assert all(len(encoder.encode("le Secret1")) > 1 for encoder in encoders)
+        TermCutter(DataBin(bpe_data_bin, "en", "fr"), "")
+    cutter = TermCutter(DataBin(bpe_data_bin, "en", "fr"), str(bpe_data_bin.with_name("joint.model")))
+    match = cutter.match(Term("Name1", "Secret1", (), 7))
+    assert match is not None and len(match.source) > 1 and match.origin == "terms:7"
 
 
 def test_training_refuses_terms(guessing, terms):

@@ -13,11 +13,12 @@ import numpy as np
 
 from fairseq_seg.corpus.attached import AttachedError, AttachedPairs
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.dictionary import EOS, UNKNOWN
+from fairseq_seg.corpus.dictionary import UNKNOWN
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.corpus.values import Values
 from fairseq_seg.errors import SegError
 
 logger = logging.getLogger(__name__)
@@ -101,13 +102,18 @@ class Apart:
     def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of sentences."""
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(_retrieve, list(sentences), *self._arguments).result()
+            found = as_sequences(sentences)
+            values = None if found.values is None else list(found.values)
+            return pool.submit(_retrieve, list(found), values, *self._arguments).result()
 
     def close(self) -> None:
         """Do nothing: the process ends with each search."""
 
 
-def _retrieve(sentences: list[np.ndarray], home: tuple, wanted: Wanted) -> RankedPairs:
+def _retrieve(rows: list[np.ndarray], values: list[list[str]] | None, home: tuple, wanted: Wanted) -> RankedPairs:
+    sentences = Sequences.from_rows(rows)
+    if values is not None:
+        sentences = sentences.with_values(Values.from_rows(values))
     return open_live(DataBin(*home), wanted).retrieve(sentences)
 
 
@@ -139,6 +145,11 @@ def open_for_split(data: DataBin, split: str, wanted: Wanted, may_search: bool) 
     return Apart(data, wanted)
 
 
+def as_sequences(sentences: Sentences) -> Sequences:
+    """Return sentences without eos, with their values if they have any."""
+    return sentences if isinstance(sentences, Sequences) else Sequences.from_rows(sentences)
+
+
 def live_signature(wanted: Wanted) -> str:
     """Describe a search in one line."""
     return f"live:{wanted.memories}|exact:{wanted.exact}"
@@ -154,7 +165,8 @@ def exact_pairs(
 ) -> list[int | None] | None:
     """Return, per sentence, the pair whose target is to be returned verbatim; None if `wanted` does not ask for that.
 
-    Such a pair has the same source: the same text, if the `texts` of the sentences are known. Otherwise both sides of
+    Such a pair has the same source: the same text, if the `texts` of the sentences are known. Otherwise it has the same
+    values of protected tokens, and both sides of
     the pair must be exactly what their symbols spell, because symbols are all that can be compared and returned; an
     unknown symbol could stand for anything.
     """
@@ -162,6 +174,7 @@ def exact_pairs(
         return None
     table = found.table
     assert table is not None
+    sentences = as_sequences(sentences)
     exact: list[int | None] = [None] * len(sentences)
     for place, (ids, scores, _) in enumerate(found):
         for pair in ids[scores == 1].tolist():
@@ -169,15 +182,10 @@ def exact_pairs(
             if stored and texts is not None:
                 same = texts[place].strip() == table.text(pair)[0].strip()
             else:
-                same = is_exact(without_eos(sentences[place]), table.source[pair]) and table.is_spelled(pair)
+                same = is_exact(sentences[place], table.source[pair]) and table.is_spelled(pair)
+                same = same and (sentences.values_of(place) or []) == table.values(pair)[0]
                 same = same and (texts is None or texts[place].strip() == table.text(pair)[0])
             if same:
                 exact[place] = pair
                 break
     return exact
-
-
-def without_eos(sentence: np.ndarray) -> np.ndarray:
-    """Return a sentence of token ids without its final eos, if it has one."""
-    sentence = np.asarray(sentence)
-    return sentence[:-1] if len(sentence) and sentence[-1] == EOS else sentence

@@ -5,9 +5,10 @@ import json
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,31 +29,36 @@ from fairseq_seg.cache.header import parse_size
 from fairseq_seg.cache.rows import TYPES
 from fairseq_seg.checkpoints import allow_fairseq_checkpoints, check_checkpoint
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.dictionary import UNKNOWN, mostly_unknown
+from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.notation import notation_of
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
+from fairseq_seg.corpus.protection import Protection
+from fairseq_seg.corpus.reserved import ReservedIds
 from fairseq_seg.corpus.selection import Selection
-from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder, one_blank
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.subwords import SubwordModel, check_protection, one_blank
 from fairseq_seg.corpus.terms import Terms
+from fairseq_seg.corpus.values import Values
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
 from fairseq_seg.data.seg_dataset import SegDataset, Tokens, order_of_parts
+from fairseq_seg.data.valued_dictionary import ValuedDictionary, plain_tokens, split_values
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
-from fairseq_seg.source.terms import term_encoders
+from fairseq_seg.source.terms import TermCutter
 from fairseq_seg.tasks.check import OutputCheck, constrained_search, rows_of
 from fairseq_seg.tasks.presets import PRESETS, resolve
 from fairseq_seg.tasks.resume import check_resumed_options, patience
+from fairseq_seg.tasks.texts import BatchTexts, SentenceKey, Spellings, source_symbols, with_values
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
 
 NOTHING = np.zeros(0, dtype=np.int64)  # the target of an empty line
-SentenceKey = tuple[int, ...]  # the symbols of a sentence
 
 
 @dataclass
@@ -169,12 +175,22 @@ class SegTranslationTask(TranslationTask):
         self.warned = False  # about unknown symbols
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
         self.check: OutputCheck | None = None  # of --memory-check
+        self.validating = False  # translations are not checked then
         if self.checks_tokens or cfg.terms_strict:
-            notations = notation_of(cfg.source_lang, ()), notation_of(cfg.target_lang, ())
+            languages = (cfg.source_lang, src_dict), (cfg.target_lang, tgt_dict)
+            found = [(lang, Protection.of(dictionary.symbols)) for lang, dictionary in languages]
+            source, target = (notation_of(lang) if own is None else own.notation for lang, own in found)
             strict = Terms.read(cfg.terms) if cfg.terms_strict else None
-            self.check = OutputCheck(notations, self.checks_tokens, strict)
+            self.check = OutputCheck((source, target), self.checks_tokens, strict)
             if is_fairseq_command():
                 atexit.register(self.check.log)
+
+    @classmethod
+    def load_dictionary(cls, filename):
+        """Return fairseq's dictionary; one with reserved symbols can give them values."""
+        dictionary = super().load_dictionary(filename)
+        protected = ReservedIds.of(dictionary.symbols) is not None
+        return ValuedDictionary.load(filename) if protected else dictionary
 
     @classmethod
     @hook
@@ -211,7 +227,7 @@ class SegTranslationTask(TranslationTask):
             check_memories(cfg.memory, (cfg.source_lang, cfg.target_lang), dictionaries)
         if cfg.terms:  # before any work is done
             Terms.read(cfg.terms)
-            term_encoders(task.data_bin(), cfg.terms_subwords)
+            TermCutter(task.data_bin(), cfg.terms_subwords)
         if is_fairseq_command() and cfg.checkpoints:  # fairseq itself would show a traceback
             for path in utils.split_paths(cfg.checkpoints):
                 check_checkpoint(path)
@@ -233,7 +249,23 @@ class SegTranslationTask(TranslationTask):
         bpe = (
             SentencepieceBPE(SentencepieceConfig(sentencepiece_model=model)) if from_folder else super().build_bpe(args)
         )
-        return with_plain_spaces(bpe)
+        return self.as_encoded(bpe, model)
+
+    def as_encoded(self, bpe, model: str | None):
+        """Return fairseq's subword encoder (or None), made to encode a text as `seg-subword encode` does.
+
+        Protected tokens become reserved symbols with their values. `model`: the path of a sentencepiece model.
+        """
+        if bpe is None:
+            return None
+        encode = bpe.encode
+        bpe.encode = lambda text: encode(one_blank(text))
+        if model:
+            subwords = SubwordModel(Path(model))
+            check_protection(self.src_dict.symbols, subwords, f"The dictionary of {self.cfg.data}")
+            if subwords.protection is not None:
+                bpe.encode = lambda text: " ".join(subwords.cut_source(text).with_values())
+        return bpe
 
     @hook
     def build_model(self, cfg, from_checkpoint=False):
@@ -281,6 +313,22 @@ class SegTranslationTask(TranslationTask):
 
     # ------------------------------------------------------------------ data
 
+    @cached_property
+    def protections(self) -> tuple[Protection, Protection] | None:
+        """How tokens of source and target are protected, None if they are not."""
+        return self.data_bin().protections
+
+    def sequences(self, sentences: Sequence[np.ndarray]) -> Sequences:
+        """Return sentences of ids, with or without eos, as a source of pairs takes them."""
+        if self.protections is None:
+            return Sequences.from_rows(sentences)
+        rows = [self.src_dict.split(sentence.tolist()) for sentence in sentences]
+        return Sequences.from_rows(row for row, _ in rows).with_values(Values.from_rows(values for _, values in rows))
+
+    def target_text(self, tokens: Iterable[int]) -> str:
+        """Return the text of a translation that `inference_step` returned."""
+        return self.spellings.target.text(*split_values(self.tgt_dict, tokens))
+
     @property
     def wanted(self) -> Wanted:
         """Return which pairs the options ask for."""
@@ -325,6 +373,7 @@ class SegTranslationTask(TranslationTask):
             align_dataset=data_utils.load_indexed_dataset(alignments, None) if self.cfg.load_alignments else None,
             pad_to_multiple=self.cfg.required_seq_len_multiple,
             retrieved=retrieved,
+            valued=self.protections is not None and (may_search or split != self.cfg.train_subset),
         )
 
     def retrieve_for_split(self, data: DataBin, split: str, may_search: bool) -> ExamplePairs:
@@ -398,7 +447,7 @@ class SegTranslationTask(TranslationTask):
             )
         retrieved = None
         if source is not None:
-            symbols = [sentence.numpy() for sentence in sentences]
+            symbols = self.sequences([sentence.numpy() for sentence in sentences])
             retrieved = self.example_pairs(symbols, source.retrieve(symbols, first), texts)
         return SegDataset(
             sentences,
@@ -418,7 +467,8 @@ class SegTranslationTask(TranslationTask):
         sentences = source_symbols(sample)
         indices = [places[symbols] for symbols in sentences]
         exact = [retrieved.exact_target(index) for index in indices]
-        pairs = retrieved.collate([retrieved.row(index) for index in indices], sentences)
+        plain = [split_values(self.src_dict, symbols)[0] for symbols in sentences]
+        pairs = retrieved.collate([retrieved.row(index) for index in indices], plain)
         if pairs is not None:
             device = sample["net_input"]["src_tokens"].device
             pairs = utils.apply_to_sample(lambda tensor: tensor.to(device), pairs)
@@ -458,15 +508,42 @@ class SegTranslationTask(TranslationTask):
         """Validate on a batch."""
         if sample["target"] is None:
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
-        result = super().valid_step(sample, model, criterion)
+        self.validating = True
+        try:
+            result = super().valid_step(sample, model, criterion)
+        finally:
+            self.validating = False
         refuse_nan_on_any_rank(result[0], sample)
         return result
 
     @hook
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Return fairseq's hypotheses, or the target of an exact match with --memory-exact copy."""
+        """Return fairseq's hypotheses, or the target of an exact match with --memory-exact copy.
+
+        Reserved symbols have their values then, in the hypotheses as in the sample: see `ValuedDictionary`.
+        """
+        given, values = sample, sample.get("values")
+        tokens = sample["net_input"]["src_tokens"]
+        if values is not None:  # of a split, of which fairseq prints sources and references
+            tokens = with_values(self.src_dict, tokens, values[0])
+            sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": tokens}}
+        texts = BatchTexts(self.spellings, sample)
+        hypotheses = self.translate(generator, models, sample, prefix_tokens, constraints, texts)
+        for row, beam in enumerate(hypotheses):
+            for hypothesis in beam:
+                hypothesis["tokens"] = texts.restored(row, hypothesis["tokens"])
+        if values is not None:
+            given["net_input"]["src_tokens"] = tokens
+            if given.get("target") is not None:
+                given["target"] = with_values(self.tgt_dict, given["target"], values[1])
+        return hypotheses
+
+    def translate(self, generator, models, sample, prefix_tokens, constraints, texts: BatchTexts) -> list[list[dict]]:
+        """Return the hypotheses of a batch, or the targets of exact matches, as the model sees them."""
         if "id" not in sample:  # from fairseq-interactive; every other sample has its pairs already
             sample = self.with_typed_pairs(sample)
+        plain = plain_tokens(self.src_dict, sample["net_input"]["src_tokens"])
+        sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": plain}}
         lengths = sample["net_input"]["src_lengths"].tolist()
         exact = sample.get("exact") or [None] * len(lengths)
         # An empty line, which is an eos alone, stays empty.
@@ -475,17 +552,18 @@ class SegTranslationTask(TranslationTask):
         if not all(hypotheses):
             searched = self.search(generator, models, sample, prefix_tokens, constraints)
             hypotheses = [known or beam for known, beam in zip(hypotheses, searched, strict=True)]
-        if self.check is not None:
+        if self.check is not None and not self.validating:
             rows = [row for row, target in enumerate(exact) if target is None]
-            self.check_output(rows, hypotheses, generator, models, sample, prefix_tokens, constraints)
+            self.check_output(rows, hypotheses, generator, models, sample, prefix_tokens, constraints, texts)
         return hypotheses
 
     @property
     def checks_tokens(self) -> bool:
         """Whether the tokens of translations are checked."""
-        return str(self.cfg.memory_check) == "on"
+        check = str(self.cfg.memory_check)
+        return check == "on" or (check == "auto" and isinstance(self.src_dict, ValuedDictionary))
 
-    def check_output(self, rows, beams, generator, models, sample, prefix_tokens, own_constraints) -> None:
+    def check_output(self, rows, beams, generator, models, sample, prefix_tokens, own_constraints, texts) -> None:
         """Check the translations of some rows of a batch, and repair them in place."""
 
         def again(rows: Sequence[int], constraints: list[list[Tensor]] | None) -> list[list[dict]]:
@@ -502,20 +580,12 @@ class SegTranslationTask(TranslationTask):
         assert self.check is not None
         width = sample["net_input"]["src_tokens"].size(1)
         longest = int(min(generator.max_len_a * width + generator.max_len_b, generator.max_len - 1))
-        self.check(rows, beams, PlainTexts(self, sample), longest, again)
+        self.check(rows, beams, texts, longest, again)
 
     @cached_property
-    def spellings(self) -> tuple[Spelling, Spelling]:
+    def spellings(self) -> Spellings:
         """The spelling of both sides."""
-        return Spelling(self.src_dict.symbols), Spelling(self.tgt_dict.symbols)
-
-    @cached_property
-    def target_encoder(self) -> SymbolEncoder | None:
-        """What cuts target text into symbols, None if the subword model is not known."""
-        try:
-            return term_encoders(self.data_bin(), self.cfg.terms_subwords)[1]
-        except SegError:
-            return None
+        return Spellings(self)
 
     def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
         """Return fairseq's finished hypotheses, with alignments if its options need them."""
@@ -537,29 +607,6 @@ class SegTranslationTask(TranslationTask):
         return hypotheses
 
 
-class PlainTexts:
-    """The texts of a batch, as its symbols spell them."""
-
-    def __init__(self, task: SegTranslationTask, sample: dict):
-        self._task, self._sources = task, source_symbols(sample)
-
-    def source(self, row: int) -> str:
-        """Return the text of a sentence, without its unknown symbols, whose mark looks like a tag."""
-        return self._task.spellings[0].text(symbol for symbol in self._sources[row] if symbol != UNKNOWN)
-
-    def target(self, row: int, tokens: Tensor) -> str:
-        """Return the text of a hypothesis."""
-        return self._task.spellings[1].text(tokens[tokens != UNKNOWN])
-
-    def encode(self, row: int, text: str) -> Tensor | None:
-        """Return the symbols of a piece of target text."""
-        encoder = self._task.target_encoder
-        if encoder is None:
-            return None
-        ids = encoder.encode(text)
-        return torch.from_numpy(ids.astype(np.int64)) if len(ids) and UNKNOWN not in ids else None
-
-
 def one_thread() -> None:
     """Let fairseq's commands use one thread, unless the user sets OMP_NUM_THREADS.
 
@@ -569,25 +616,11 @@ def one_thread() -> None:
         torch.set_num_threads(1)
 
 
-def with_plain_spaces(bpe):
-    """Return fairseq's subword encoder (or None), made to treat white space as `seg-subword encode` does."""
-    if bpe is not None:
-        encode = bpe.encode
-        bpe.encode = lambda text: encode(one_blank(text))
-    return bpe
-
-
 def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None) -> str:
     """Return a line of JSON for programs that read the log, such as seg-evaluate."""
     counts = np.zeros(1) if retrieved is None or not len(retrieved.counts) else retrieved.counts
     facts = {"split": split, "k": k, "select": select, "pairs_per_sentence": float(counts.mean())}
     return json.dumps({"seg_memory": facts})
-
-
-def source_symbols(sample: dict) -> list[SentenceKey]:
-    """Return the symbols of a batch's sentences, eos included, as keys."""
-    tokens, lengths = (sample["net_input"][name].tolist() for name in ("src_tokens", "src_lengths"))
-    return [tuple(row[:length]) for row, length in zip(tokens, lengths, strict=True)]
 
 
 def as_hypothesis(target: Tensor) -> dict:

@@ -46,7 +46,7 @@ def test_means_are_tried_in_order():
 
     def again(rows, constraints):
         asked.append((rows, None if constraints is None else [[c.tolist() for c in row] for row in constraints]))
-        answers = {1: beam(4), 2: beam(5, 6), 3: beam(7)} if constraints is None else {1: beam(3, 2), 3: beam()}
+        answers = {1: beam(4), 2: beam(6, 5), 3: beam(7)} if constraints is None else {1: beam(3, 2), 3: beam()}
         return [answers[row] for row in rows]
 
     beams = [beam(1, 0), beam(3), beam(5), beam(7), beam(8), beam(9)]

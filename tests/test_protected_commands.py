@@ -268,7 +268,7 @@ def test_a_memory_or_model_without_protection_is_refused(data_bin: Path, checkpo
     TranslationMemory.create(tmp_path / "n", "en", "fr", unprotected, f"{plain}.model", f"{plain}.model").close()
     options = ["-s", "en", "-t", "fr", "--path", checkpoint, *DECODING, "--memory", tmp_path / "n"]
     said = run_stock_until_it_stops("interactive", data_bin, *PLUGIN, *options, stdin="close the page\n")
-    assert "was made with another dictionary of en than the model's" in said
+    assert "does not use the model's en dictionary: export it, create it again" in said
 
 
 def copy_of(data_bin: Path, folder: Path) -> Path:

@@ -316,6 +316,17 @@ def test_values_of_another_text_are_not_placed(data_bin: Path, tmp_path: Path):
         seg_attach.main([str(copied), f"--testpref={tmp_path / 'none'}"])
 
 
+def test_a_dictionary_that_fairseq_counted_is_refused(data_bin: Path, tmp_path: Path):
+    copied = copy_of(data_bin, tmp_path)
+    for lang in ("en", "fr"):
+        path = copied / f"dict.{lang}.txt"
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("⟦=")))
+    with pytest.raises(
+        SegError, match="dict.en.txt lacks symbols of the subword model, which protects tokens: run fair"
+    ):
+        DataBin(copied).pair("test")
+
+
 def test_fairseq_says_what_is_missing(data_bin: Path, tmp_path: Path):
     copied = copy_of(data_bin, tmp_path)
     (copied / "train.en-fr.fr.values").unlink()

@@ -217,9 +217,12 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
         for split in ("train", "dev", "test"):
             plain, output = text / f"{split}.{language}", symbols / f"{split}.{language}"
             encode = ["seg-subword", "encode", "--model", f"{model}.model", "--input", plain, "--output", output]
+            used = [learned, plain]
             if recipe.protect and language == target:
-                encode += ["--source", text / f"{split}.{source}", "--source-model", f"{folder}/subword.{source}.model"]
-            encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, [learned, plain]))
+                original = text / f"{split}.{source}"
+                encode += ["--source", original, "--source-model", f"{folder}/subword.{source}.model"]
+                used += [original, folder / f"subword-{source}.finished"]
+            encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, used))
     options = ["-s", source, "-t", target, *prefixes(symbols), *dictionaries, "--destdir", folder / "data-bin"]
     return text, runner.once(folder, "binarize", ["fairseq-preprocess", *options], encoded)
 

@@ -271,7 +271,7 @@ def test_a_memory_or_model_without_protection_is_refused(data_bin: Path, checkpo
     TranslationMemory.create(tmp_path / "n", "en", "fr", unprotected, f"{plain}.model", f"{plain}.model").close()
     options = ["-s", "en", "-t", "fr", "--path", checkpoint, *DECODING, "--memory", tmp_path / "n"]
     said = run_stock_until_it_stops("interactive", data_bin, *PLUGIN, *options, stdin="close the page\n")
-    assert "does not use the model's en dictionary" in said
+    assert "does not use the model's en dictionary: export it, create it again" in said
 
 
 def copy_of(data_bin: Path, folder: Path) -> Path:
@@ -317,6 +317,17 @@ def test_values_of_another_text_are_not_placed(data_bin: Path, tmp_path: Path):
         seg_attach.main([str(copied), f"--testpref={other}"])
     with pytest.raises(SystemExit, match="values is missing: seg-subword encode writes it"):
         seg_attach.main([str(copied), f"--testpref={tmp_path / 'none'}"])
+
+
+def test_a_dictionary_that_fairseq_counted_is_refused(data_bin: Path, tmp_path: Path):
+    copied = copy_of(data_bin, tmp_path)
+    for lang in ("en", "fr"):
+        path = copied / f"dict.{lang}.txt"
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("⟦=")))
+    with pytest.raises(
+        SegError, match="dict.en.txt lacks symbols of the subword model, which protects tokens: run fair"
+    ):
+        DataBin(copied).pair("test")
 
 
 def test_fairseq_says_what_is_missing(data_bin: Path, tmp_path: Path):

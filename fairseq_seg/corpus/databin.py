@@ -142,6 +142,12 @@ class DataBin:
         source, target = map(Protection.of, self.dictionaries)
         if source is None or target is None or source.kinds != target.kinds:
             if source is None and target is None:
+                for lang, spelling in zip((self.source_lang, self.target_lang), self.spellings, strict=True):
+                    if spelling.reserved is not None:
+                        raise SegError(
+                            f"{self.dictionary_path(lang)} lacks symbols of the subword model, which protects tokens: "
+                            "run fairseq-preprocess again with --srcdict and --tgtdict of seg-subword."
+                        )
                 return None
             raise SegError(
                 f"{self.folder} does not protect the same tokens in {self.source_lang} and {self.target_lang}: train "

@@ -96,8 +96,9 @@ def own_match(name: str, memory: TranslationMemory, entry: StoredPair, score: fl
     place = ", ".join(filter(None, (entry.origin, entry.unit and f"unit {entry.unit}")))
     origin = f"{name}:{entry.id}" + (f" ({place})" if place else "")
     sides = entry.source_symbols, entry.target_symbols
-    texts = entry.source, entry.target
-    return Match(score, entry.id, *sides, origin, texts, memory.values(*texts))
+    texts, reserved = (entry.source, entry.target), memory.spelling.reserved
+    protected = reserved is not None and reserved.is_reserved[entry.source_symbols].any()
+    return Match(score, entry.id, *sides, origin, texts, memory.values(*texts) if protected else ([], []))
 
 
 def every_pair(home: DataBin, names: str) -> list[PairTable]:

@@ -1,6 +1,6 @@
 """Inline codes: the markup within a sentence, as short tokens in its text and the original codes beside it.
 
-    Press <g1>F1</g1> for <x1/>.        with {"<g1>": "<bpt i='1'>&lt;b&gt;</bpt>", "</g1>": ..., "<x1/>": ...}
+    Press <g1>F1</g1> for <x2/>.        with {"<g1>": "<bpt i='1'>&lt;b&gt;</bpt>", "</g1>": ..., "<x2/>": ...}
 
 `<gN>` and `</gN>` enclose a text, `<xN/>` stands alone. A token has the same number in source and target if it stands
 for the same code. A text that merely looks like a token has no code, and no code gets its number.
@@ -8,6 +8,7 @@ for the same code. A text that merely looks like a token has no code, and no cod
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,16 +41,13 @@ def number_codes(*sides: Pieces) -> list[CodedText]:
         return [CodedText("".join(map(str, side)), {}) for side in sides]
     literal = {token for side in sides for piece in side if isinstance(piece, str) for token in TOKEN.findall(piece)}
     taken = {int(number) for token in literal for number in re.findall(r"\d+", token)}
+    free = (number for number in itertools.count(1) if number not in taken)
     numbers: dict[tuple[str, str, int], int] = {}
-    last = {"g": 0, "x": 0}
 
     def number(letter: str, key: str, occurrence: int) -> int:
         place = letter, key, occurrence
         if place not in numbers:
-            last[letter] += 1
-            while last[letter] in taken:
-                last[letter] += 1
-            numbers[place] = last[letter]
+            numbers[place] = next(free)
         return numbers[place]
 
     texts = []

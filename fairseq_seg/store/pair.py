@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
+
+from fairseq_seg.corpus.codes import CodedText, tokens_of
 
 Conflict = Literal["keep", "overwrite", "skip"]
 MAX_SYMBOLS = 1000
@@ -18,6 +22,46 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 
 # The symbols of source and target.
 SymbolPair = tuple[np.ndarray, np.ndarray]
+
+
+class Codes(NamedTuple):
+    """The inline codes of a pair's texts (see `fairseq_seg.corpus.codes`), in the format that they come from."""
+
+    format: str = ""
+    source: dict[str, str] = {}
+    target: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, format: str, texts: Sequence[CodedText]) -> Codes:
+        """Return the codes of a source and a target; most have none."""
+        source, target = texts
+        return cls(format, source.codes, target.codes) if source.codes or target.codes else NO_CODES
+
+    @classmethod
+    def parse(cls, column: str) -> Codes:
+        """Read what `spelled` wrote; raise ValueError, KeyError or TypeError if it did not."""
+        if not column:
+            return NO_CODES
+        codes = cls(**json.loads(column))
+        sides = (codes.source, codes.target)
+        if not all(isinstance(text, str) for side in sides for text in (codes.format, *side.keys(), *side.values())):
+            raise ValueError("not text")
+        return codes
+
+    def spelled(self) -> str:
+        """Return the codes as JSON, none as nothing."""
+        return json.dumps(self._asdict(), ensure_ascii=False) if self.source or self.target else ""
+
+    def within(self, source: str, target: str) -> Codes:
+        """Return the codes whose tokens are in two texts."""
+        sides = [
+            {token: codes[token] for token in tokens_of(text) if token in codes}
+            for text, codes in ((source, self.source), (target, self.target))
+        ]
+        return Codes(self.format, *sides) if any(sides) else NO_CODES
+
+
+NO_CODES = Codes()
 
 
 class StoredPair(NamedTuple):
@@ -34,6 +78,7 @@ class StoredPair(NamedTuple):
     changed: str
     attributes: dict[str, str]
     revision: int
+    codes: Codes = NO_CODES
 
 
 class TranslationUnit(NamedTuple):
@@ -46,12 +91,17 @@ class TranslationUnit(NamedTuple):
     attributes: dict[str, str] | None = None
     created: str | None = None
     changed: str | None = None
+    codes: Codes = NO_CODES
 
 
 class Skipped(NamedTuple):
-    """Stands in for a unit of a file that cannot become a pair, and says why; `add_many` counts it."""
+    """Stands in for a unit of a file that cannot become a pair, and says why; `add_many` counts it.
+
+    `languages` are the ones that the unit has, if it lacks one of the memory's.
+    """
 
     reason: str
+    languages: tuple[str, ...] = ()
 
 
 class Changes(NamedTuple):

@@ -270,9 +270,9 @@ def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path)
     memory.close()
     shutil.copytree(memory.path, tmp_path / "newer")
     with sqlite3.connect(tmp_path / "newer" / "memory.sqlite") as database:
-        database.execute("UPDATE meta SET value = '2' WHERE name = 'format'")
+        database.execute("UPDATE meta SET value = '3' WHERE name = 'format'")
     database.close()
-    assert "is of format 2, not 1" in error(TranslationMemory, tmp_path / "newer")
+    assert "is of format 3, not 2" in error(TranslationMemory, tmp_path / "newer")
     (memory.path / "memory.sqlite").write_bytes(b"not a database at all" * 100)
     assert "cannot be used" in error(TranslationMemory, memory.path)
 

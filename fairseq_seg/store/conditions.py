@@ -22,8 +22,11 @@ class Condition(NamedTuple):
     values: tuple
 
 
+EVERY = Condition("1", ())
+
+
 def parse_condition(text: str) -> Condition:
-    """Parse ``NAME=PATTERN`` (with * and ?), ``NAME!=PATTERN``, ``NAME~TEXT`` (contains), or ``<``, ``<=``, ``>``, ``>=``.
+    """Parse ``NAME=PATTERN`` (with * and ?), ``!=``, ``NAME~TEXT`` (contains), or ``<``, ``<=``, ``>`` and ``>=``.
 
     NAME is id, source, target, text (either side), origin, unit, created, changed, or an attribute. The other
     side of < and > is a date, or a part of one, for created and changed, and a number for ids.
@@ -41,11 +44,13 @@ def parse_condition(text: str) -> Condition:
         if name == "id":
             return Condition(f"id {operator} ?", (whole_number(text, value),))
         # A date is a date whatever follows: created=2026-01 is that month.
-        pattern = f"{value}*" if name in DATES else value
+        pattern = f"{value}*" if name in DATES else value.replace("[", "[[]")
         # What has no such attribute differs from every value.
-        return Condition(f"coalesce({column} {'NOT ' * (operator == '!=')}GLOB ?, ?)", (*values, pattern, operator == "!="))
+        return Condition(
+            f"coalesce({column} {'NOT ' * (operator == '!=')}GLOB ?, ?)", (*values, pattern, operator == "!=")
+        )
     if operator == "~":
-        return Condition(f"coalesce(instr(lower({column}), lower(?)) > 0, 0)", (*values, value))
+        return Condition(f"coalesce(instr(fold({column}), ?) > 0, 0)", (*values, value.casefold()))
     if name in DATES:
         if not DATE.fullmatch(value):
             raise SegError(f"'{text}' needs a date: write {name}{operator}2026-01-31 or 2026-01-31T12:59:00Z.")
@@ -72,8 +77,8 @@ def json_path(name: str) -> str:
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
-    """Join conditions into one that demands all of them, and is true if there are none."""
+    """Join conditions into one that demands all of them."""
     return Condition(
-        " AND ".join(condition.sql for condition in conditions) or "1",
+        " AND ".join(condition.sql for condition in (EVERY, *conditions)),
         tuple(value for condition in conditions for value in condition.values),
     )

@@ -17,8 +17,8 @@ from fairseq_seg.store.pair import MAX_SYMBOLS, NO_CODES, Conflict, ImportCounts
 from fairseq_seg.store.plain import read_text, read_tsv, write_tsv
 from fairseq_seg.store.po import read_po
 from fairseq_seg.store.tmx import read_tmx, tmx_units, write_tmx
-from fairseq_seg.store.xml import parse_fragment, text_of
 from fairseq_seg.store.xliff import read_xliff, write_xliff, xliff_units
+from fairseq_seg.store.xml import parse_fragment, text_of
 
 if TYPE_CHECKING:
     from fairseq_seg.store.store import TranslationMemory
@@ -51,7 +51,7 @@ def find_pair_files(files: list[Path], format: str | None, source_lang: str, tar
 def format_of(file: Path, possible: Iterable[str]) -> str:
     """Infer a file's format from its extension."""
     format = EXTENSIONS.get(extension(file))
-    if format not in possible:
+    if format is None or format not in possible:
         raise SegError(f"The name of {file} does not tell its format: give --format ({', '.join(possible)}).")
     return format
 
@@ -78,12 +78,14 @@ def read_pairs(
 
 
 def check(file: PairFile, source_lang: str, target_lang: str) -> int:
-    """Read a file to its end without making pairs of XML, refuse a malformed one, and return the number of its units."""
+    """Read a file to its end, refuse a malformed one, and return the number of its units."""
     if file.format == "tmx":
         units: Iterable = tmx_units(file.files[0])
     elif file.format == "xliff":
         # The version and the nesting of codes are seen only where they are read.
-        units = itertools.chain(itertools.islice(read_pairs(file, source_lang, target_lang), 1), xliff_units(file.files[0]))
+        units = itertools.chain(
+            itertools.islice(read_pairs(file, source_lang, target_lang), 1), xliff_units(file.files[0])
+        )
     else:
         units = read_pairs(file, source_lang, target_lang)
     return sum(1 for _ in units)

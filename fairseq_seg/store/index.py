@@ -128,12 +128,12 @@ class MemorySearch:
             self._read_changes()
 
     def _read_changes(self) -> None:
-        changes = self.memory.changes(self._revision)
-        for entry in changes.entries:
-            self._fresh[entry.id] = self._score_unit.characters(entry.source_symbols)
-        for id in changes.deleted:
+        revision, changed, deleted = self.memory.changed_sources(self._revision)
+        for id, symbols in changed:
+            self._fresh[id] = self._score_unit.characters(symbols)
+        for id in deleted:
             self._fresh.pop(id, None)
-        self._revision = changes.revision
+        self._revision = revision
 
     def _take_newest_index(self) -> bool:
         """Open the newest index if it is newer than the open one."""
@@ -235,9 +235,9 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
         # Read first: what changes while the entries are read is newer than the index, and so is compared as well.
         revision = memory.revision
         ids, texts = [], []
-        for entry in memory.pairs():
-            ids.append(entry.id)
-            texts.append(UNIT.text(entry.source_symbols))
+        for id, symbols in memory.sources():
+            ids.append(id)
+            texts.append(UNIT.text(symbols))
         for leftover in memory.path.glob(f"index*{UNFINISHED}"):  # of a killed process
             shutil.rmtree(leftover)
         older = index_folders(memory.path)

@@ -15,7 +15,10 @@ import numpy as np
 from fairseq_seg.corpus.codes import CodedText, tokens_of
 
 Conflict = Literal["keep", "overwrite", "skip"]
+Outcome = Literal["added", "updated", "present", "skipped"]
 MAX_SYMBOLS = 1000
+# A side with more characters than this per symbol that it may have is not even cut into symbols.
+LONGEST_SYMBOL = 50
 # Characters that no XML file, and so no TMX, can hold.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
@@ -122,6 +125,13 @@ class ImportCounts:
     skipped: Counter[str] = field(default_factory=Counter)
     symbols: int = 0
     unknown_symbols: int = 0
+    # How many units without one of the memory's languages have each language.
+    languages: Counter[str] = field(default_factory=Counter)
+
+    def count(self, skipped: Skipped) -> None:
+        """Count what cannot become a pair."""
+        self.skipped[skipped.reason] += 1
+        self.languages.update(set(skipped.languages))
 
     def __str__(self) -> str:
         text = f"{self.added:,} added, {self.updated:,} updated, {self.present:,} already there"
@@ -129,6 +139,9 @@ class ImportCounts:
         if self.skipped:
             text += f" ({'; '.join(f'{reason}: {count:,}' for reason, count in self.skipped.most_common(5))}"
             text += "; others)" if len(self.skipped) > 5 else ")"
+        if self.languages:
+            named = ", ".join(f"{language or 'none'} {count:,}" for language, count in self.languages.most_common(10))
+            text += f"; the languages of those without one of the memory's: {named}"
         if self.unknown_symbols:
             text += f"; {self.unknown_symbols / self.symbols:.2%} of the new symbols are unknown to the dictionaries"
         return text
@@ -136,13 +149,17 @@ class ImportCounts:
 
 def unfit(pair: TranslationUnit, symbols: SymbolPair | None = None, max_symbols: int = MAX_SYMBOLS) -> str | None:
     """Say what keeps a pair out of a memory; before it is cut into symbols, by its texts alone."""
+    if symbols is not None:
+        if not all(map(len, symbols)):
+            return "an empty side"
+        return f"a side of more than {max_symbols:,} symbols" if max(map(len, symbols)) > max_symbols else None
+    if max(len(pair.source), len(pair.target)) > LONGEST_SYMBOL * max_symbols:
+        return f"a side of more than {LONGEST_SYMBOL * max_symbols:,} characters"
     texts = (pair.source, pair.target, pair.origin, pair.unit, *itertools.chain(*(pair.attributes or {}).items()))
-    if any(UNPRINTABLE.search(text) for text in texts):
+    if UNPRINTABLE.search("\n".join(texts)):
         return "a control character"
     if not all(DATE.fullmatch(date) for date in (pair.created, pair.changed) if date):
         return "a date that is not like 2026-01-31T12:59:00Z"
-    if not pair.source.strip() or not pair.target.strip() or (symbols and not all(map(len, symbols))):
+    if not pair.source.strip() or not pair.target.strip():
         return "an empty side"
-    if symbols and max(map(len, symbols)) > max_symbols:
-        return f"a side of more than {max_symbols:,} symbols"
     return None

@@ -19,7 +19,9 @@ from fairseq_seg.store.pair import Skipped, TranslationUnit
 
 # What a line consists of, but for comments: a keyword, a string, or more than one of them. *+ never tries again with
 # less, so that a string of any length takes no memory.
-TOKEN = re.compile(r'\s*(?:(msgctxt|msgid_plural|msgid|msgstr)(?:\s*\[\s*(\d{1,9})\s*])?|"([^"\\]*+(?:\\.[^"\\]*+)*+)")')
+TOKEN = re.compile(
+    r'\s*(?:(msgctxt|msgid_plural|msgid|msgstr)(?:\s*\[\s*(\d{1,9})\s*])?|"([^"\\]*+(?:\\.[^"\\]*+)*+)")'
+)
 ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]+|.)")
 ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 CHARSET = re.compile(rb'Content-Type:[^"\\]*charset=([\w.:-]+)')
@@ -91,7 +93,9 @@ def read_messages(path: Path) -> Iterator[Message]:
             try:
                 line = raw.decode(encoding).strip().removeprefix("\ufeff")
             except UnicodeError:
-                raise SegError(f"{path}: line {number} is not {encoding.upper()} text: convert the file first.") from None
+                raise SegError(
+                    f"{path}: line {number} is not {encoding.upper()} text: convert the file first."
+                ) from None
             obsolete = line.startswith("#~")
             if obsolete:
                 line = line[2:].lstrip()
@@ -125,7 +129,9 @@ def read_messages(path: Path) -> Iterator[Message]:
                     message.obsolete = obsolete
                     message.line = number if keyword == "msgid" else message.line
             if line[end:].strip():
-                hint = "its string has no end" if '"' in line[end:] else f"{line[end:].strip()[:20]!r} is not of a message"
+                hint = (
+                    "its string has no end" if '"' in line[end:] else f"{line[end:].strip()[:20]!r} is not of a message"
+                )
                 raise malformed(path, number, hint)
     if message.texts:
         yield finish(message, path, number)

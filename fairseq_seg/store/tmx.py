@@ -47,7 +47,9 @@ def read_unit(
 ) -> Iterator[TranslationUnit | Skipped]:
     """Read the pairs of a `tu`."""
     # Before TMX 1.4 the attribute was plain lang.
-    variants = [(language_code(child.get(XML_LANG) or child.get("lang") or ""), child) for child in children(unit, "tuv")]
+    variants = [
+        (language_code(child.get(XML_LANG) or child.get("lang") or ""), child) for child in children(unit, "tuv")
+    ]
     languages = [language for language, _ in variants]
     sources, targets = varieties(variants, source_lang), varieties(variants, target_lang)
     if not sources or not targets:
@@ -121,6 +123,7 @@ def segment_pieces(variant: Element) -> list[str | Code] | None:
 
 
 def element_pieces(element: Element, keys: dict[str, str]) -> Iterator[str | Code]:
+    """Yield the texts and codes within a `seg` or `hi`; `keys` are those of the `bpt`s by their numbers."""
     yield element.text or ""
     for child in element:
         name = local_name(child)
@@ -220,4 +223,8 @@ def own_code(token: str, original: str) -> str:
     number = TOKEN.fullmatch(token)[0].strip("</gx>")  # type: ignore[index]
     if token.startswith("<g"):
         return f'<bpt i="{number}" x="{number}">{escape(original)}</bpt>'
-    return f'<ept i="{number}">{escape(original)}</ept>' if token[1] == "/" else f'<ph x="{number}">{escape(original)}</ph>'
+    return (
+        f'<ept i="{number}">{escape(original)}</ept>'
+        if token[1] == "/"
+        else f'<ph x="{number}">{escape(original)}</ph>'
+    )

@@ -23,10 +23,12 @@ SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False, "colle
 
 
 def check_root(element: Element, root: str, path: Path) -> None:
-    """Refuse another root element than the expected one, and a file that declares entities, which only serve attacks."""
+    """Refuse another root than the expected one, and a file that declares entities, which only serve attacks."""
     name = local_name(element)
     if name != root:
-        raise SegError(f"{path}: line {element.sourceline} starts a <{name}>, not a <{root}>: is it {root.upper()}?")
+        raise SegError(
+            f"{path}: line {element.sourceline} starts a <{name}>, not a <{root}>: is it a {root.upper()} file?"
+        )
     declarations = element.getroottree().docinfo.internalDTD
     if declarations is not None and next(declarations.iterentities(), None) is not None:
         raise SegError(f"{path} declares entities before line {element.sourceline}, which is not safe: remove them.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,6 +17,7 @@ def language_code(code: str) -> str:
     return code.replace("_", "-")
 
 
+@lru_cache
 def base_language(code: str) -> str:
     """Return the language of a variety: en for en-GB and en_US, sr for sr@latin."""
     return code.lower().replace("_", "-").replace("@", "-").split("-")[0]

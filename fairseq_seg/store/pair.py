@@ -131,7 +131,7 @@ class ImportCounts:
     def count(self, skipped: Skipped) -> None:
         """Count what cannot become a pair."""
         self.skipped[skipped.reason] += 1
-        self.languages.update(set(skipped.languages))
+        self.languages.update(dict.fromkeys(skipped.languages).keys())
 
     def __str__(self) -> str:
         text = f"{self.added:,} added, {self.updated:,} updated, {self.present:,} already there"

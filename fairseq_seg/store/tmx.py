@@ -8,23 +8,34 @@ are its dates; all other attributes, each `prop` by its type, and each `note` be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
-from xml.sax.saxutils import escape
 
 import fairseq_seg
 from fairseq_seg.corpus.codes import TOKEN, Code, number_codes, restore_codes
 from fairseq_seg.store.locales import SIDES, language_code, varieties
 from fairseq_seg.store.pair import Codes, Skipped, StoredPair, TranslationUnit
-from fairseq_seg.store.xml import XML_LANG, children, fragment, local_name, parse_fragment, start_tag, stream, text_of
+from fairseq_seg.store.xml import (
+    XML_LANG,
+    children,
+    escape,
+    fragment,
+    local_name,
+    parse_fragment,
+    start_tag,
+    stream,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 # The type of the first prop of each unit in a file of ours: the entry's origin.
 ORIGIN = "x-origin"
+DATE = re.compile(r"\d{8}T\d{6}Z")
 # Attributes of a unit that are neither its id, its dates nor its language.
 ATTRIBUTES = (
     "o-encoding datatype usagecount lastusagedate creationtool creationtoolversion creationid changeid segtype o-tmf"
@@ -152,7 +163,8 @@ def code_key(element: Element) -> str:
 def iso_date(date: str) -> str | None:
     """Turn TMX's 20260131T125900Z into 2026-01-31T12:59:00Z; return None if it is not such a date."""
     try:
-        return datetime.strptime(date, "%Y%m%dT%H%M%SZ").isoformat() + "Z"
+        # Thrice as fast as strptime, but it takes other forms of dates, too.
+        return f"{datetime.fromisoformat(date[:15]).isoformat()}Z" if DATE.fullmatch(date) else None
     except ValueError:
         return None
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
-from xml.sax.saxutils import escape
 
 from fairseq_seg.corpus.codes import TOKEN, Code, number_codes, restore_codes
 from fairseq_seg.errors import SegError
@@ -21,6 +20,7 @@ from fairseq_seg.store.xml import (
     XML_LANG,
     XML_NAMESPACE,
     children,
+    escape,
     fragment,
     local_name,
     parse_fragment,

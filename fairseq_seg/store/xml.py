@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax import saxutils
 
 from fairseq_seg.errors import SegError
 
@@ -31,7 +31,9 @@ def check_root(element: Element, root: str, path: Path) -> None:
         )
     declarations = element.getroottree().docinfo.internalDTD
     if declarations is not None and next(declarations.iterentities(), None) is not None:
-        raise SegError(f"{path} declares entities before line {element.sourceline}, which is not safe: remove them.")
+        raise SegError(
+            f"{path}: it declares entities before line {element.sourceline}, which is not safe: remove them."
+        )
 
 
 def stream(path: Path, root: str, units: Collection[str]) -> Iterator[Element]:
@@ -91,6 +93,11 @@ def text_of(element: Element) -> str:
     return "".join(element.itertext())
 
 
+def escape(text: str) -> str:
+    """Write a text as XML; a carriage return would be read back as a line feed."""
+    return saxutils.escape(text, {"\r": "&#13;"})
+
+
 def start_tag(element: Element, end: str = ">") -> str:
     """Return an element's start tag as XML, without namespaces other than XML's own."""
     attributes = [
@@ -98,7 +105,7 @@ def start_tag(element: Element, end: str = ">") -> str:
         for name, value in element.attrib.items()
         if name.startswith(XML_NAMESPACE) or "}" not in name
     ]
-    return f"<{local_name(element)}{''.join(f' {name}={quoteattr(value)}' for name, value in attributes)}{end}"
+    return f"<{local_name(element)}{''.join(f' {name}={saxutils.quoteattr(value)}' for name, value in attributes)}{end}"
 
 
 def fragment(element: Element) -> str:

@@ -99,7 +99,7 @@ def test_import_options(path: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     skipped = "a side of more than 4 symbols: 1; a source that has another target: 1"
     assert f"b: 0 added, 0 updated, 1 already there, 2 skipped ({skipped})" in capsys.readouterr().out
     run("import", path, tmp_path / "b", "--format", "tsv", "--conflict", "overwrite")
-    assert capsys.readouterr().out.startswith("b: 1 added, 1 updated, 1 already there, 0 skipped")
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/b: 1 added, 1 updated, 1 already there, 0 skipped")
     assert contents(path)[1] == ("two", "zwei")
 
 

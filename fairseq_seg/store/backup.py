@@ -18,13 +18,15 @@ from fairseq_seg.store.store import TranslationMemory
 
 PAGES = 4096
 RESTORED = COLUMNS.replace("revision", ":revision")
+# All but the revision, which says when a row came in, not what it is.
+CONTENT = COLUMNS.replace("revision, ", "")
 # What the memory has otherwise than the backup goes, and what the backup has otherwise comes, with a new revision, so
 # that whoever follows the changes hears of it.
 STEPS = f"""
 CREATE TEMP TABLE wrong AS
-    SELECT id FROM (SELECT {COLUMNS} FROM main.entries EXCEPT SELECT {COLUMNS} FROM kept.entries);
+    SELECT id FROM (SELECT {CONTENT} FROM main.entries EXCEPT SELECT {CONTENT} FROM kept.entries);
 CREATE TEMP TABLE missing AS
-    SELECT id FROM (SELECT {COLUMNS} FROM kept.entries EXCEPT SELECT {COLUMNS} FROM main.entries);
+    SELECT id FROM (SELECT {CONTENT} FROM kept.entries EXCEPT SELECT {CONTENT} FROM main.entries);
 DELETE FROM main.entries WHERE id IN (SELECT id FROM wrong);
 INSERT INTO main.entries ({COLUMNS}, source_key)
     SELECT {RESTORED}, source_key FROM kept.entries WHERE id IN (SELECT id FROM missing);

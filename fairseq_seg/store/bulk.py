@@ -10,13 +10,13 @@ import numpy as np
 
 from fairseq_seg.corpus.dictionary import UNKNOWN
 from fairseq_seg.store.pair import Conflict, ImportCounts, Outcome, Skipped, SymbolPair, TranslationUnit, unfit
-from fairseq_seg.store.rows import INSERT, as_new_row, text_key
+from fairseq_seg.store.rows import INSERT, as_new_row
 
 if TYPE_CHECKING:
     from fairseq_seg.store.store import TranslationMemory
 
-# A pair and its symbols, None if the memory had the pair when they were asked for.
-Ready = list[tuple[TranslationUnit, SymbolPair | None]]
+# A pair with its symbols and its row; None for a pair that the memory had when they were asked for.
+Ready = list[tuple[TranslationUnit, tuple[SymbolPair, tuple] | None]]
 
 
 def add_batch(
@@ -71,7 +71,7 @@ def encode(
         if reason := unfit(pair, sides, max_symbols):
             counts.count(Skipped(reason))
         else:
-            ready.append((pair, sides))
+            ready.append((pair, (sides, as_new_row(pair, sides))))
             all_symbols += sides
     if all_symbols:
         joined = np.concatenate(all_symbols)
@@ -90,21 +90,21 @@ def put_all(
 ) -> None:
     """Add pairs within a transaction; `known` are the targets that the memory has, and is kept up to date."""
     rows: list[tuple] = []
-    for pair, symbols in ready:
+    for pair, made in ready:
         targets = known.setdefault(pair.source, set())
         if pair.target in targets and (conflict != "overwrite" or len(targets) == 1):
             outcomes["present"] += 1
         elif not targets or conflict == "keep":
             # The pair may have been there when its symbols were asked for, and have been deleted since.
-            sides = symbols or memory.encode(pair.source, pair.target)
-            rows.append(as_new_row(pair, sides, revision, text_key(pair.source)))
+            row = made[1] if made else as_new_row(pair, memory.encode(pair.source, pair.target))
+            rows.append((*row, revision))
             targets.add(pair.target)
             outcomes["added"] += 1
         else:
             # What is decided by the rows of the same source needs these in the table.
             memory.database.execute_many(INSERT, rows)
             rows = []
-            outcome, _ = memory.put(pair, symbols, conflict, revision)
+            outcome, _ = memory.put(pair, made[0] if made else None, conflict, revision)
             outcomes[outcome] += 1
             if outcome == "updated":
                 known[pair.source] = {pair.target}

@@ -100,7 +100,7 @@ def read_messages(path: Path) -> Iterator[Message]:
             if obsolete:
                 line = line[2:].lstrip()
             if line.startswith("#") or (obsolete and line.startswith("|")):
-                if message.texts and not obsolete:
+                if (message.texts or message.forms) and not obsolete:
                     yield finish(message, path, number)
                     message, strings = Message(), None
                 if line.startswith("#,"):
@@ -133,7 +133,7 @@ def read_messages(path: Path) -> Iterator[Message]:
                     "its string has no end" if '"' in line[end:] else f"{line[end:].strip()[:20]!r} is not of a message"
                 )
                 raise malformed(path, number, hint)
-    if message.texts:
+    if message.texts or message.forms:
         yield finish(message, path, number)
 
 

@@ -16,25 +16,24 @@ COLUMNS = (
     "id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision, codes"
 )
 # In the order of `as_row`, the date of the change last.
-WRITTEN = (
-    "source, target, source_key, source_symbols, target_symbols, origin, unit, attributes, codes, revision, changed"
-)
-INSERT = f"INSERT INTO entries ({WRITTEN}, created) VALUES ({', '.join('?' * 12)})"
+WRITTEN = "source, target, source_key, source_symbols, target_symbols, origin, unit, attributes, codes, changed"
+# Takes what `as_new_row` returns, and the revision.
+INSERT = f"INSERT INTO entries ({WRITTEN}, created, revision) VALUES ({', '.join('?' * 12)})"
 
 
-def as_row(pair: TranslationUnit, symbols: SymbolPair, revision: int, key: int) -> tuple:
-    """Return the values of the columns `WRITTEN`, except for the date of the change; `key` is the source's."""
+def as_row(pair: TranslationUnit, symbols: SymbolPair) -> tuple:
+    """Return the values of the columns `WRITTEN`, except for the date of the change."""
     source_symbols, target_symbols = (side.astype("<i4", copy=False).tobytes() for side in symbols)
     attributes = json.dumps(pair.attributes, ensure_ascii=False) if pair.attributes else "{}"
-    texts = (pair.source, pair.target, key, source_symbols, target_symbols)
+    texts = (pair.source, pair.target, text_key(pair.source), source_symbols, target_symbols)
     codes = pair.codes.within(pair.source, pair.target).spelled() if pair.codes.format else ""
-    return (*texts, pair.origin, pair.unit, attributes, codes, revision)
+    return (*texts, pair.origin, pair.unit, attributes, codes)
 
 
-def as_new_row(pair: TranslationUnit, symbols: SymbolPair, revision: int, key: int) -> tuple:
-    """Return the values that `INSERT` takes."""
+def as_new_row(pair: TranslationUnit, symbols: SymbolPair) -> tuple:
+    """Return the values that `INSERT` takes, except for the revision, which is known only within a transaction."""
     created = pair.created or now()
-    return (*as_row(pair, symbols, revision, key), pair.changed or created, created)
+    return (*as_row(pair, symbols), pair.changed or created, created)
 
 
 def as_pair(row: tuple) -> StoredPair:

@@ -52,7 +52,7 @@ from fairseq_seg.store.rows import (
 )
 
 # Pairs per transaction: enough that a commit costs nothing, few enough that other writers get their turn.
-BATCH = 2000
+BATCH = 1000
 
 
 class TranslationMemory:
@@ -391,12 +391,11 @@ class TranslationMemory:
                     self._remove(id, revision)
             self._overwrite(kept, pair, symbols, revision)
             return "updated", kept
-        row = as_new_row(pair, symbols, revision, text_key(pair.source))
-        return "added", self._database.execute(INSERT, row)
+        return "added", self._database.execute(INSERT, (*as_new_row(pair, symbols), revision))
 
     def _overwrite(self, id: int, pair: TranslationUnit, symbols: SymbolPair, revision: int) -> None:
-        row = (*as_row(pair, symbols, revision, text_key(pair.source)), pair.changed or now())
-        query = f"UPDATE entries SET ({WRITTEN}) = ({', '.join('?' * len(row))}) WHERE id = ?"
+        row = (*as_row(pair, symbols), pair.changed or now(), revision)
+        query = f"UPDATE entries SET ({WRITTEN}, revision) = ({', '.join('?' * len(row))}) WHERE id = ?"
         self._database.execute(query, (*row, id))
 
     def _remove(self, id: int, revision: int) -> None:

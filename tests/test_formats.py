@@ -110,6 +110,61 @@ def test_large_tmx_is_streamed(tmp_path: Path):
     assert count == 50_000 and growth * (1 if sys.platform == "darwin" else 1024) < path.stat().st_size
 
 
+def test_codes_survive_tmx_and_come_back(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    pair = "<tuv xml:lang='en'><seg>{}</seg></tuv><tuv xml:lang='es-419'><seg>{}</seg></tuv>"
+    texts = "This is<ph>&lt;br></ph>a <bpt i='1'>&lt;b></bpt>para<ept i='1'/>", "Es<ph>&lt;br></ph>un"
+    path.write_text(f"<tmx><body><tu>{pair.format(*texts)}</tu></body></tmx>")
+    [unit] = read_pairs(PairFile("tmx", [path]), "en", "es")
+    assert unit[:2] == ("This is<x1/>a <g2>para</g2>", "Es<x1/>un") and unit.attributes == {"target-lang": "es-419"}
+    [dropped] = read_pairs(PairFile("tmx", [path]), "en", "es", "drop")
+    assert dropped[:2] == ("This is a para", "Es un")
+    (tmp_path / "words").mkdir()
+    for lang in ("en", "es"):
+        (tmp_path / "words" / f"dict.{lang}.txt").write_text("a 1\nis 1\n")
+    with TranslationMemory.create(tmp_path / "memory", "en", "es", tmp_path / "words") as memory:
+        memory.add_many([unit])
+        # Codes are no symbols: what the model and the search see is the text.
+        assert memory.pair(1).source_symbols.tolist() == memory.encode("This is a para", "")[0].tolist()
+        assert memory.pair(1).source_symbols.tolist() == [3, 5, 4, 3]
+        export_file(memory, tmp_path / "out.tmx")
+        memory.update(1, target="Es")
+        assert memory.pair(1).codes == unit.codes._replace(target={})
+    written = (tmp_path / "out.tmx").read_text()
+    assert '<seg>This is<ph>&lt;br&gt;</ph>a <bpt i="1">&lt;b&gt;</bpt>para<ept i="1"/></seg>' in written
+    assert '<tuv xml:lang="es-419"><seg>Es<ph>&lt;br&gt;</ph>un</seg>' in written
+
+
+def test_every_variety_of_a_language_gives_its_pairs(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    variants = [("pt-BR", "a"), ("pt", "b"), ("en", "x"), ("en-GB", "y"), ("pt-PT", "c")]
+    tuvs = "".join(f"<tuv xml:lang='{lang}'><seg>{text}</seg></tuv>" for lang, text in variants)
+    path.write_text(f"<tmx><body><tu>{tuvs}</tu></body></tmx>")
+
+    def read(*languages: str) -> list[tuple]:
+        return [unit[:2] for unit in read_pairs(PairFile("tmx", [path]), *languages)]
+
+    assert read("en", "pt") == [(source, target) for source in "xy" for target in "abc"]
+    assert read("en-GB", "pt_PT") == [("y", "c")]  # a memory of one variety takes that one only
+    assert read("en-US", "pt-PT") == [("x", "c"), ("y", "c")]  # or all, if the unit lacks it
+
+
+def test_a_unit_of_160000_props_and_a_line_of_40_mb_cost_no_minutes(tmp_path: Path):
+    props = "<prop type='a'>b</prop>" * 160_000
+    (tmp_path / "a.tmx").write_text(f"<tmx><body>{UNIT.replace('<tu>', f'<tu>{props}')}</body></tmx>")
+    (tmp_path / "a.tsv").write_text(f"{'a b ' * 10_000_000}\tle\nthe\tle\n")
+    start = time.monotonic()
+    with create_memory(tmp_path) as memory:
+        (_, tmx), (_, tsv) = import_files(memory, [tmp_path / "a.tmx", tmp_path / "a.tsv"])
+        assert (tmx.added, tsv.added) == (1, 1) and len(memory.pair(1).attributes["a"]) == 2 * 160_000 - 1
+        assert tsv.skipped == {"a side of more than 50,000 characters": 1}
+    assert time.monotonic() - start < 60
+    endless = "<a/>" * 600_000
+    (tmp_path / "b.tmx").write_text(f"<tmx><body>\n{UNIT.replace('<tu>', f'<tu>{endless}')}</body></tmx>")
+    with pytest.raises(SegError, match=r"line 2 is within a <tu> of more than 500,000 elements: remove it\."):
+        read_all("tmx", tmp_path / "b.tmx")
+
+
 def test_po(tmp_path: Path):
     path = tmp_path / "a.po"
     path.write_text(PO, encoding="latin-1")

@@ -277,6 +277,34 @@ def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path)
     assert "cannot be used" in error(TranslationMemory, memory.path)
 
 
+def make_old(memory: TranslationMemory) -> None:
+    """Turn a memory into one of format 1."""
+    memory.close()
+    with sqlite3.connect(memory.path / "memory.sqlite") as database:
+        database.execute("ALTER TABLE entries DROP COLUMN codes")
+        database.execute("UPDATE meta SET value = '1' WHERE name = 'format'")
+    database.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_memory_of_format_1_is_converted(memory: TranslationMemory, read_only: bool):
+    memory.add("the", "le")
+    expected = comparable(memory.pair(1))
+    make_old(memory)
+    with TranslationMemory(memory.path, read_only) as converted:
+        assert comparable(converted.pair(1)) == expected and converted.revision in (1, 2)
+    with TranslationMemory(memory.path) as converted:
+        assert converted.add("an", "un") == 2
+
+
+def test_a_memory_of_format_1_that_nobody_may_write_says_so(public_folder: Path):
+    memory = create_memory(public_folder)
+    make_old(memory)
+    memory.path.chmod(0o555)
+    message = unprivileged(lambda: error(TranslationMemory, memory.path, read_only=True))
+    assert "is of format 1: have its owner run seg-memory stats, which converts it." in message
+
+
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
     """Return a folder that other users may read, unlike the ones of pytest."""

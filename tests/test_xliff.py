@@ -76,7 +76,7 @@ def test_version_2(tmp_path: Path):
         (XLIFF1[: XLIFF1.index("Deux")], r"line 1\d is not valid XML \(Premature end"),
         (XLIFF1.replace('version="1.2"', 'version="3.0"'), r"is XLIFF 3.0, not 1.2 or 2.x: convert it first\."),
         ("<tmx/>", "line 1 starts a <tmx>, not a <xliff>"),
-        ('<!DOCTYPE xliff [<!ENTITY e "x">]><xliff version="1.2"/>', "declares entities before line 1"),
+        ('<!DOCTYPE xliff [<!ENTITY e "x">]><xliff version="1.2"/>', "entities are declared before line 1"),
     ],
 )
 def test_bad_files_are_refused_in_one_sentence(tmp_path: Path, content: str, message: str):

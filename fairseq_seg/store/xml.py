@@ -32,7 +32,7 @@ def check_root(element: Element, root: str, path: Path) -> None:
     declarations = element.getroottree().docinfo.internalDTD
     if declarations is not None and next(declarations.iterentities(), None) is not None:
         raise SegError(
-            f"{path}: it declares entities before line {element.sourceline}, which is not safe: remove them."
+            f"{path}: entities are declared before line {element.sourceline}, which is not safe: remove them."
         )
 
 

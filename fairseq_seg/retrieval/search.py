@@ -16,9 +16,8 @@ from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
-from fairseq_seg.retrieval.lucene import build_index
 from fairseq_seg.retrieval.retriever import DistinctPairs, Retriever
-from fairseq_seg.retrieval.shards import build_shards, open_engine, shard_count
+from fairseq_seg.retrieval.shards import ENGINES, build_shards, open_engine, shard_count
 from fairseq_seg.retrieval.unit import make_unit
 
 
@@ -31,14 +30,14 @@ def open_retriever(
 ) -> Retriever:
     """Return a retriever over the training set of `home`.
 
-    The Lucene index lies beside the data. It is built first if it is missing, of other data, or not in the number of
+    The index lies beside the data. It is built first if it is missing, of other data, or not in the number of
     ``shards`` that is asked for; what is found does not depend on that number. Without ``may_build`` a missing index
     is an error.
     """
     source, target = home.pair(TRAIN)
     pairs = DistinctPairs(source, target)
     query_unit, score_unit = (make_unit(name, home.spellings[0]) for name in settings[:2])
-    folder = index_folder(home)
+    folder = index_folder(home, settings.engine)
     identity = {"memory": home.fingerprint(TRAIN), "unit": query_unit.name, "pairs": len(pairs)}
 
     def texts(part: slice) -> Iterator[str]:
@@ -47,16 +46,16 @@ def open_retriever(
     found = shard_count(folder, identity)
     if may_build and (not found or shards not in (None, found)):
         if shards is not None and shards > 1:
-            build_shards(folder, texts, identity, shards)
+            build_shards(folder, texts, identity, shards, settings.engine)
         else:
-            build_index(folder, texts(slice(None)), identity)
-    engine = open_engine(folder, identity, settings.k1, settings.b)
+            ENGINES[settings.engine].build_index(folder, texts(slice(None)), identity)
+    engine = open_engine(folder, identity, settings)
     return Retriever(pairs, engine, query_unit, score_unit, settings.candidates, exclusion)
 
 
-def index_folder(home: DataBin) -> Path:
+def index_folder(home: DataBin, engine: str) -> Path:
     """Name the folder of a data-bin's index."""
-    return home.folder / f"index.{home.pair_name}.{home.source_lang}.lucene"
+    return home.folder / f"index.{home.pair_name}.{home.source_lang}.{engine}"
 
 
 # Sentences (token ids without eos) and the key that each excludes, as `Retriever.search` takes them.
@@ -79,7 +78,7 @@ def _search(chunk: Chunk) -> RankedPairs:
 def retriever_pool(
     home: DataBin, settings: SearchSettings, exclusion: str, processes: int
 ) -> Iterator[Callable[[Iterable[Chunk]], Iterator[RankedPairs]]]:
-    """Start processes, each with its own retriever and Java machine; call what this yields with chunks.
+    """Start processes, each with its own retriever; call what this yields with chunks.
 
     A chunk is (queries, keys to exclude) of `Retriever.search`; the results come in the order of the chunks.
     Threads would not do: Python's lock lets one of them search at a time. The index must be there already.

@@ -56,6 +56,10 @@ def get_parser() -> argparse.ArgumentParser:
         "with --spark: a data-bin with the training set and its index, on a path that all machines share (without it,"
     )
     add("--spark-index", metavar="PATH", help=f"{help} each machine is sent a copy)")
+    help = (
+        "with --spark: a folder on a path that all machines share, where executors write what they find, part by part"
+    )
+    add("--spark-parts", metavar="PATH", help=f"{help} (without it, this process receives and writes it)")
     return parser
 
 
@@ -63,8 +67,8 @@ def get_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
-    if not options.spark and (options.spark_partitions or options.spark_index):
-        raise SegError("--spark-partitions and --spark-index need --spark MASTER: add it, or leave them out.")
+    if not options.spark and (options.spark_partitions or options.spark_index or options.spark_parts):
+        raise SegError("--spark-partitions, --spark-index and --spark-parts need --spark MASTER: add it, or drop them.")
     from fairseq_seg.corpus.databin import DataBin
     from fairseq_seg.retrieval.attach import Attaching, attach
 

@@ -23,13 +23,13 @@ SCRIPT = Path(attach.__file__)
 @pytest.fixture
 def fresh(data_bin, tmp_path):
     """Return a data-bin of its own for a test."""
-    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "index.*"))
 
 
 @pytest.fixture(scope="module")
 def attached(data_bin, tmp_path_factory):
     """Return a data-bin after seg-attach with its default options."""
-    ignored = shutil.ignore_patterns("*.memory", "*.lucene")
+    ignored = shutil.ignore_patterns("*.memory", "index.*")
     folder = shutil.copytree(data_bin, tmp_path_factory.mktemp("attached") / "data-bin", ignore=ignored)
     attach.main([str(folder), "-s", SOURCE, "-t", TARGET])
     return folder
@@ -66,7 +66,7 @@ def test_every_example_gets_its_row(attached, corpus):
             assert corpus.train[ids[0]].source != pair.source or split == "train"
             assert scores[0] > 0.7
     # The signature says how the file was made, and the file says nothing of this machine.
-    assert stored.signature.startswith("engine:lucene-") and "|candidates:100|keep:16|" in stored.signature
+    assert stored.signature.startswith("engine:grams-") and "|candidates:100|keep:16|" in stored.signature
     assert os.fsencode(attached.parent) not in (attached / f"train.{SOURCE}-{TARGET}.memory").read_bytes()
     assert not list(attached.glob("*.part"))
 
@@ -267,13 +267,13 @@ def test_cut_off_data_is_said_in_a_sentence(fresh):
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(SystemExit, match="is truncated: run fairseq-preprocess again"):
         attach.main([str(fresh)])
-    assert not list(fresh.glob("*.memory")) and not list(fresh.glob("*.lucene"))
+    assert not list(fresh.glob("*.memory")) and not list(fresh.glob("index.*"))
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(fresh):
     """A file where the index has to go: unlike missing rights, this stops root too."""
-    (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.lucene.part").touch()
-    with pytest.raises(SystemExit, match=r"seg-attach: .*lucene.part cannot be read or written: File exists\."):
+    (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.grams.part").touch()
+    with pytest.raises(SystemExit, match=r"seg-attach: .*grams.part cannot be read or written: File exists\."):
         attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 

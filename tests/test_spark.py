@@ -46,7 +46,7 @@ def cluster(quiet_spark, tmp_path_factory):
 @pytest.fixture(scope="module")
 def local(data_bin, tmp_path_factory):
     """Return a data-bin after seg-attach without Spark."""
-    folder = copy_data(data_bin, tmp_path_factory.mktemp("local"), "*.lucene")
+    folder = copy_data(data_bin, tmp_path_factory.mktemp("local"), "index.*")
     attach.main([str(folder)])
     return folder
 
@@ -167,10 +167,10 @@ def test_a_copy_of_other_pairs_or_without_an_index_is_refused(local, tmp_path):
     memory = (SharedFolder(str(other), shipped=False), (SOURCE, TARGET), SearchSettings(), "pair")
     with pytest.raises(SegError, match="holds other pairs than the training set of this run"):
         search_partition((*memory, "another fingerprint"), [])
-    shutil.rmtree(next(other.glob("*.lucene")))
+    shutil.rmtree(next(other.glob("index.*")))
     with pytest.raises(SegError, match="is not an index of this training set: run seg-attach"):
         search_partition((*memory, DataBin(local).fingerprint("train")), [])
-    assert not list(other.glob("*.lucene"))  # an executor makes none
+    assert not list(other.glob("index.*"))  # an executor makes none
 
 
 def test_a_master_that_does_not_answer_is_said_in_a_sentence(fresh):

@@ -64,13 +64,13 @@ class Statistics(NamedTuple):
     @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
         """Add up the statistics of parts."""
-        return cls(*map(sum, zip(*parts, strict=True)))
+        return cls(*(sum(column) for column in zip(*parts, strict=True)))
 
     @classmethod
     def load(cls, path: Path) -> Statistics:
         """Read what `save` wrote."""
         with np.load(path) as file:
-            return cls(*(int(file[name]) for name in cls._fields[:3]), file["postings"].astype(np.int64))
+            return cls(int(file["texts"]), int(file["filled"]), int(file["symbols"]), file["postings"])
 
     def save(self, path: Path) -> None:
         """Write all counts to a file."""
@@ -205,7 +205,9 @@ class Index:
             keys = np.partition(keys, len(keys) - count)[len(keys) - count :]
         keys = np.sort(keys)[::-1]
         documents = 2**32 - 1 - (keys & 2**32 - 1)
-        return Hits(self._numbers[documents].astype(np.int64), (keys >> 32).astype(np.float32), self._lengths[documents])
+        return Hits(
+            self._numbers[documents].astype(np.int64), (keys >> 32).astype(np.float32), self._lengths[documents]
+        )
 
 
 class QueryGrams:

@@ -6,7 +6,7 @@ Text number n is in shard n % N. Every shard scores with the statistics of the w
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -31,15 +31,32 @@ def shard_folder(folder: Path, number: int) -> Path:
     return folder / f"shard{number}"
 
 
+def whole_identity(identity: dict, count: int) -> dict:
+    """Say what all shards together were made from; the format says that the pairs lie beside each shard."""
+    return identity | {"shards": count, "shard_format": 2}
+
+
 def shard_identity(identity: dict, number: int, count: int) -> dict:
     """Say what a shard was made from."""
     return identity | {"shard": number, "shards": count}
 
 
+def pairs_path(folder: Path, number: int) -> Path:
+    """Name the file of a shard's pairs: what scoring needs of each beside the index."""
+    return folder / f"pairs{number}.npz"
+
+
 def build_shards(
-    folder: Path, texts: Callable[[slice], Iterable[str]], identity: dict, count: int, engine: str
+    folder: Path,
+    texts: Callable[[slice], Iterable[str]],
+    identity: dict,
+    count: int,
+    engine: str,
+    columns: Callable[[slice], Mapping[str, np.ndarray]] | None = None,
 ) -> None:
     """Index texts in ``count`` shards, one after the other; ``texts`` gives those of a slice.
+
+    ``columns`` gives what `ShardSearch` reads of a slice's pairs, which is stored beside each shard.
 
     The folder appears whole or not at all; the finished shards of a stopped run are kept.
     """
@@ -55,7 +72,10 @@ def build_shards(
         statistics = ENGINES[engine].Statistics
         parts = [statistics.load(shard_folder(beside, number) / STATISTICS) for number in range(count)]
         statistics.total(parts).save(beside / STATISTICS)
-        write_identity(beside, identity | {"shards": count})
+        if columns is not None:
+            for number in range(count):
+                np.savez(pairs_path(beside, number), **columns(slice(number, None, count)))
+        write_identity(beside, whole_identity(identity, count))
 
 
 def shard_count(folder: Path, identity: dict) -> int:
@@ -64,7 +84,7 @@ def shard_count(folder: Path, identity: dict) -> int:
     if found == identity:
         return 1
     count = (found or {}).get("shards", 0)
-    return count if found == identity | {"shards": count} else 0
+    return count if found == whole_identity(identity, count) else 0
 
 
 class Shard:

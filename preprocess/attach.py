@@ -56,9 +56,7 @@ def get_parser() -> argparse.ArgumentParser:
         "with --spark: a data-bin with the training set and its index, on a path that all machines share (without it,"
     )
     add("--spark-index", metavar="PATH", help=f"{help} each machine is sent a copy)")
-    help = (
-        "with --spark: a folder on a path that all machines share, where executors write what they find, part by part"
-    )
+    help = "with --spark: a folder on a path that all machines share, where executors write what they find"
     add("--spark-parts", metavar="PATH", help=f"{help} (without it, this process receives and writes it)")
     return parser
 

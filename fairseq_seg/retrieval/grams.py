@@ -1,8 +1,9 @@
-"""A search engine in numpy: the symbols of a sentence and the pairs of neighbouring symbols, its grams, in hashed lists.
+"""A search engine in numpy. The grams of a sentence are its symbols and its pairs of neighbouring symbols.
 
-An edit breaks at most three grams, so two sentences at a small edit distance share many, and rare grams find them with a
-few thousand postings. A gram's list is found by its hash, so there is no table of terms; that two grams may share a list
-only adds candidates, which the fuzzy score sorts out. A second occurrence in a sentence is another gram than the first.
+Each edit breaks at most three grams, so sentences at a small edit distance share many, and the rare ones find them with
+a few thousand postings. A hash of the gram names its list, so there is no table of terms. Two grams may share a list:
+this only adds candidates, which the fuzzy score sorts out. A gram's second occurrence in a sentence counts as another
+gram.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ BLOCK = 20_000
 
 
 def grams(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the lists (M,) of all grams and the row (M,) of each, in the order of rows, and each text's length (N,)."""
+    """Return the lists (M,) of all grams, the row (M,) of each in ascending order, and each text's length (N,)."""
     codes: list[int] = []
     lengths = []
     for text in texts:
@@ -64,7 +65,8 @@ class Statistics(NamedTuple):
     @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
         """Add up the statistics of parts."""
-        return cls(*(sum(column) for column in zip(*parts, strict=True)))
+        texts, filled, symbols, postings = (np.sum(column, axis=0) for column in zip(*parts, strict=True))
+        return cls(int(texts), int(filled), int(symbols), postings)
 
     @classmethod
     def load(cls, path: Path) -> Statistics:

@@ -1,8 +1,8 @@
 """Search and ranking by shards: each shard scores its own pairs, and merging needs no source sentence.
 
-A shard has the sources of its own pairs. Of each hit it reports the BM25 score, the fuzzy score (Eq. 3), the pair's row,
-and which symbols of the query the pair's source holds, a bit each. The best hits by BM25 of all shards, ranked by their
-fuzzy scores and run through Alg. 1 on the bits, are what `Retriever` finds in an index in one piece.
+A shard has the sources of its own pairs. For each hit it reports the BM25 score, the fuzzy score (Eq. 3), the pair's
+row, and a bit for each symbol of the query that says whether the source holds it. The best hits by BM25 of all shards,
+ranked by their fuzzy scores and run through Alg. 1 on the bits, are what `Retriever` finds in an index in one piece.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ Text number n is in shard n % N. Every shard scores with the statistics of the w
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def build_shards(
     identity: dict,
     count: int,
     engine: str,
-    columns: Callable[[slice], Mapping[str, np.ndarray]] | None = None,
+    columns: Callable[[slice], dict[str, Any]] | None = None,
 ) -> None:
     """Index texts in ``count`` shards, one after the other; ``texts`` gives those of a slice.
 

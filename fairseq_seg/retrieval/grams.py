@@ -134,7 +134,7 @@ class Index:
             self._numbers, self._lengths = documents["numbers"], documents["lengths"]
         self._postings = np.load(folder / "postings.npy", mmap_mode="r")
         if len(self._postings) != own.postings.sum():
-            raise SegError(f"{folder / 'postings.npy'} is cut off: remove the index and run seg-attach to rebuild it.")
+            raise ValueError("postings.npy is not of these statistics")
         self._starts = np.concatenate([[0], np.cumsum(own.postings)])
         self._frequencies = whole.postings
         average = max(whole.symbols, 1) / max(whole.filled, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +24,8 @@ from fairseq_seg.retrieval.retriever import DistinctPairs, Engine, Retriever
 from fairseq_seg.retrieval.shards import ENGINES, build_shards, open_engine, shard_count
 from fairseq_seg.retrieval.unit import Unit, make_unit
 
+logger = logging.getLogger(__name__)
+
 
 class Searchable(NamedTuple):
     """The training set of a data-bin with its index, and the units of search and score."""
@@ -38,9 +41,9 @@ def open_training_set(
 ) -> Searchable:
     """Open the training set of `home` and its index.
 
-    The index lies beside the data. It is built first if it is missing, of other data, or not in the number of
-    ``shards`` that is asked for; what is found does not depend on that number. Without ``may_build`` a missing index
-    is an error.
+    The index lies beside the data. It is built first if it is missing, damaged, of other data, or not in the number
+    of ``shards`` that is asked for; what is found does not depend on that number. Without ``may_build`` a missing or
+    damaged index is an error.
     """
     source, target = home.pair(TRAIN)
     pairs = DistinctPairs(source, target)
@@ -59,21 +62,31 @@ def open_training_set(
         keys = {f"{exclusion}_keys": keys_of(exclusion)[part] for exclusion in ("pair", "source")}
         return {"rows": rows, "symbols": sources.flat.astype(source.flat.dtype), "lengths": sources.lengths} | keys
 
-    found = shard_count(folder, identity)
-    if may_build and (not found or shards not in (None, found)):
-        if shards is not None and shards > 1:
-            build_shards(folder, texts, identity, shards, settings.engine, columns)
+    def build(count: int | None) -> None:
+        if count is not None and count > 1:
+            build_shards(folder, texts, identity, count, settings.engine, columns)
         else:
             ENGINES[settings.engine].build_index(folder, texts(slice(None)), identity)
-    return Searchable(pairs, open_engine(folder, identity, settings), (query_unit, score_unit), identity)
+
+    found = shard_count(folder, identity)
+    if may_build and (not found or shards not in (None, found)):
+        build(shards)
+    try:
+        engine = open_engine(folder, identity, settings)
+    except SegError:
+        raise
+    except Exception as error:  # whatever a damaged file makes numpy or Lucene raise: an index can be derived again
+        damage = f"{folder} is damaged ({str(error).partition(chr(10))[0] or type(error).__name__})"
+        if not may_build:
+            raise SegError(f"{damage}: run seg-attach to rebuild it.") from None
+        logger.warning("%s and is rebuilt now", damage)
+        build(shards or found)
+        engine = open_engine(folder, identity, settings)
+    return Searchable(pairs, engine, (query_unit, score_unit), identity)
 
 
 def open_retriever(
-    home: DataBin,
-    settings: SearchSettings,
-    exclusion: str = "pair",
-    shards: int | None = None,
-    may_build: bool = True,
+    home: DataBin, settings: SearchSettings, exclusion: str = "pair", shards: int | None = None, may_build: bool = True
 ) -> Retriever:
     """Return a retriever over the training set of `home`; see `open_training_set`."""
     return make_retriever(open_training_set(home, settings, shards, may_build), settings, exclusion)

@@ -72,11 +72,11 @@ class Statistics(NamedTuple):
     def load(cls, path: Path) -> Statistics:
         """Read what `save` wrote."""
         with np.load(path) as file:
-            return cls(int(file["texts"]), int(file["filled"]), int(file["symbols"]), file["postings"])
+            return cls(int(file["texts"]), int(file["filled"]), int(file["symbols"]), file["postings"].astype(np.int64))
 
     def save(self, path: Path) -> None:
         """Write all counts to a file."""
-        np.savez(path, **self._asdict())
+        np.savez(path, **self._replace(postings=self.postings.astype(np.int32))._asdict())
 
 
 def build_index(folder: Path, texts: Iterable[str], identity: dict) -> None:

@@ -21,7 +21,7 @@ from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.retriever import DistinctPairs, Engine, Retriever
-from fairseq_seg.retrieval.shards import ENGINES, build_shards, open_engine, shard_count
+from fairseq_seg.retrieval.shards import ENGINES, ShardedIndex, build_shards, open_engine, pairs_path, shard_count
 from fairseq_seg.retrieval.unit import Unit, make_unit
 
 logger = logging.getLogger(__name__)
@@ -73,6 +73,8 @@ def open_training_set(
         build(shards)
     try:
         engine = open_engine(folder, identity, settings)
+        for number in range(engine.count if isinstance(engine, ShardedIndex) else 0):
+            np.load(pairs_path(folder, number)).close()  # executors read it
     except SegError:
         raise
     except Exception as error:  # whatever a damaged file makes numpy or Lucene raise: an index can be derived again

@@ -103,10 +103,10 @@ class TargetKeys(nn.Module):
         states = self.gru(embed(pairs["tokens"]), pairs["lengths"])
         return times(states, self.metric), states
 
-    def by_context(self, contexts: Tensor, keys: Tensor) -> None:
+    def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor | None:
         return None
 
-    def for_states(self, keys: Tensor) -> Tensor:
+    def for_states(self, keys: Tensor) -> Tensor | None:
         return keys
 
     def scores(self, by_context: Tensor | None, states: Tensor, keys: Tensor) -> Tensor:

@@ -371,6 +371,9 @@ def translate_with_command(
         used.append(runner.once(folder, "fit", fill(system.fit, places), used))
     output = folder / f"{split}.gen"
     runner.once(folder, f"translate-{split}", fill(f"{system.translate} {recipe.generate}", places), used, output)
+    if system.data:  # whose sources seg-evaluate would take for those of another split
+        lines = output.read_bytes().splitlines(keepends=True)
+        output.write_bytes(b"".join(line for line in lines if not line.startswith(b"S-")))
     return output
 
 

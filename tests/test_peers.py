@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -248,7 +247,8 @@ def test_beam_search_scores_are_those_of_brute_force(kind: str, data_bin: Path, 
                 close = literal_neighbours(d, v, fitted["k"], fitted["temperature"], len(p))
                 mixed = fitted["weight"] * close[symbol] + (1 - fitted["weight"]) * p[symbol]
             else:
-                shares = combine(torch.tensor(d[None]).float(), torch.tensor([v]))
+                with torch.no_grad():
+                    shares = combine(torch.tensor(d[None]).float(), torch.tensor([v]))
                 same = [float(w) for w, other in zip(shares.of_neighbours[0], v, strict=True) if other == symbol]
                 mixed = sum(same) + float(shares.of_nmt) * p[symbol]
             total += math.log(mixed)
@@ -272,11 +272,14 @@ def test_a_datastore_belongs_to_its_checkpoint(data_bin: Path, trained: Path, st
 
 
 def test_missing_faiss_is_said_in_a_sentence(data_bin: Path, trained: Path, tmp_path: Path):
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as util; find = util.find_spec\n"
+    code = (
+        "import importlib.util as util, runpy; find = util.find_spec\n"
         "util.find_spec = lambda name, *more: None if name == 'faiss' else find(name, *more)\n"
+        f"runpy.run_path({str(PEERS / 'knn.py')!r}, run_name='__main__')\n"
     )
-    command = [sys.executable, PEERS / "knn.py", data_bin, trained / "checkpoint_last.pt", tmp_path / "store", "--cpu"]
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
-    assert done.returncode and done.stderr.strip() == "kNN-MT needs faiss: run pip install 'fairseq-seg[peers]'."
+    command = [sys.executable, "-c", code, data_bin, trained / "checkpoint_last.pt", tmp_path / "store", "--cpu"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert (
+        done.returncode
+        and done.stderr.strip().splitlines()[-1] == "kNN-MT needs faiss: run pip install 'fairseq-seg[peers]'."
+    )

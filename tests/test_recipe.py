@@ -317,10 +317,9 @@ def test_long_pairs_are_left_out_of_text_and_symbols_alike(tmp_path: Path):
     lengths = {"train": [(2, 3), (3, 4), (4, 1)], "dev": [(9, 9), (1, 1)], "test": [(1, 2)]}
     for split, pairs in lengths.items():
         for side, language in enumerate(("en", "fr")):
-            for folder, word in (("text", "x"), ("symbols", "a b")):
+            for folder, spell in (("text", "{} x".format), ("symbols", lambda n: " ".join("s" * n))):
                 (tmp_path / folder).mkdir(exist_ok=True)
-                symbols = {"text": lambda n: f"{n} x", "symbols": lambda n: " ".join("s" * n)}[folder]
-                lines = "".join(f"{symbols(pair[side])}\n" for pair in pairs)
+                lines = "".join(f"{spell(pair[side])}\n" for pair in pairs)
                 (tmp_path / folder / f"{split}.{language}").write_text(lines)
     command = [sys.executable, EXAMPLES / "shorten.py", tmp_path / "text", tmp_path / "symbols", tmp_path / "short"]
     done = subprocess.run([*map(str, command), "en", "fr", "train=3", "dev=2"], capture_output=True, text=True)
@@ -350,7 +349,7 @@ def test_a_recipe_without_a_sample_says_so():
 
 
 def test_the_last_step_of_the_ablation_is_the_recommended_preset():
-    """Each row adds to the row before, in the order in which the issue names the improvements."""
+    """Each row adds one thing to the row before."""
     systems = recipe.read_recipe(EXAMPLES / "ablation/recipe.toml").systems
     rows = [name for name in systems if name.startswith("plus ") and not systems[name].trained_as]
     options = {name: shlex.split(systems[name].train) for name in ("SEG paper", *rows)}

@@ -71,17 +71,7 @@ def is_translation(source: str, target: str, size: Size) -> bool:
 
 def pairs_from_text(prefix: str, source_language: str, target_language: str) -> Iterator[Pair]:
     """Pair the lines of PREFIX.source and PREFIX.target; for want of pages, fifty lines are taken for one."""
-    lines = []
-    languages = source_language, target_language
-    if zipfile.is_zipfile(prefix):
-        lines = [lines_in_archive(prefix, language) for language in languages]
-    for path in (Path(f"{prefix}.{language}") for language in languages if not lines):
-        try:
-            lines.append(path.read_text(encoding="utf-8").split("\n"))
-        except FileNotFoundError:
-            raise SystemExit(f"{path} is not there: --corpus takes what stands before .{source_language}.") from None
-        except UnicodeDecodeError:
-            raise SystemExit(f"{path} is not UTF-8 text: convert it, e.g. with iconv.") from None
+    lines = [lines_of(prefix, language) for language in (source_language, target_language)]
     if len(lines[0]) != len(lines[1]):
         counts = f"{len(lines[0])} and {len(lines[1])}"
         raise SystemExit(
@@ -91,13 +81,21 @@ def pairs_from_text(prefix: str, source_language: str, target_language: str) -> 
         yield Pair(clean(source), clean(target), f"lines {number // 50}")
 
 
-def lines_in_archive(path: str, language: str) -> list[str]:
-    """Return the lines of all texts of a language in a zip archive, in the order of the names of the texts."""
-    with zipfile.ZipFile(path) as archive:
-        names = sorted(name for name in archive.namelist() if name.endswith(f".{language}"))
-        if not names:
-            raise SystemExit(f"{path} has no text of {language}: give an archive that has NAME.{language}.")
-        return "".join(archive.read(name).decode() for name in names).split("\n")
+def lines_of(prefix: str, language: str) -> list[str]:
+    """Return the lines of PREFIX.language, or of all texts of a language in a zip archive, by name."""
+    if zipfile.is_zipfile(prefix):
+        with zipfile.ZipFile(prefix) as archive:
+            names = sorted(name for name in archive.namelist() if name.endswith(f".{language}"))
+            if not names:
+                raise SystemExit(f"{prefix} has no text of {language}: give an archive that has NAME.{language}.")
+            return [line for name in names for line in archive.read(name).decode().removesuffix("\n").split("\n")]
+    path = Path(f"{prefix}.{language}")
+    try:
+        return path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        raise SystemExit(f"{path} is not there: --corpus takes what stands before .{language}.") from None
+    except UnicodeDecodeError:
+        raise SystemExit(f"{path} is not UTF-8 text: convert it, e.g. with iconv.") from None
 
 
 def without_repeats(pairs: Iterable[Pair]) -> list[Pair]:

@@ -23,7 +23,7 @@ import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
@@ -432,6 +432,7 @@ def main() -> None:
     parser.add_argument(
         "--sample", action="store_true", help="try all of it in minutes, with the small text and sizes of its [sample]"
     )
+    parser.add_argument("--base-updates", type=int, metavar="N", help="another length of the base's training")
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="train only these and write no report")
     args = parser.parse_args()
     # A plain `kill` stops the trainings as Ctrl-C does: one left behind would write into the folder of the next.
@@ -447,6 +448,8 @@ def main() -> None:
 def run(args: argparse.Namespace) -> None:
     """Run a recipe as the command line asks for it."""
     recipe = read_recipe(args.recipe, args.sample)
+    if args.base_updates is not None:
+        recipe = replace(recipe, base_updates=args.base_updates)
     if unknown := set(args.systems or ()) - set(recipe.systems):
         raise RecipeError(f"The recipe has no system '{min(unknown)}', only {', '.join(recipe.systems)}.")
     output = (args.output or args.recipe.parent / "output" / ("sample" if args.sample else "")).resolve()

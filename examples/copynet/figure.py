@@ -3,11 +3,13 @@
 python examples/copynet/figure.py copynet.png 2000=out/2000/en-fr/report.json 8000=out/8000/en-fr/report.json
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import matplotlib
+
+from fairseq_seg.errors import SegError, command
 
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
@@ -18,9 +20,7 @@ def read(named: list[str]) -> dict[str, list[tuple[int, list[float]]]]:
     curves: dict[str, list[tuple[int, list[float]]]] = {}
     for updates, _, path in (text.partition("=") for text in named):
         if not updates.isdigit() or not Path(path).is_file():
-            raise SystemExit(
-                f"'{updates}={path}' is not UPDATES=REPORT.json: give a number and a report of the recipe."
-            )
+            raise SegError(f"'{updates}={path}' is not UPDATES=REPORT.json: give a number and a report of the recipe.")
         for system in json.loads(Path(path).read_text(encoding="utf-8"))["systems"]:
             curves.setdefault(system["name"], []).append((int(updates), system["bleu"]))
     return {name: sorted(points) for name, points in curves.items()}
@@ -43,7 +43,15 @@ def draw(path: Path, curves: dict[str, list[tuple[int, list[float]]]]) -> None:
     figure.savefig(path, dpi=150)
 
 
+@command("figure.py")
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", type=Path, metavar="FIGURE.png")
+    parser.add_argument("reports", nargs="+", metavar="UPDATES=REPORT.json")
+    args = parser.parse_args()
+    draw(args.figure, read(args.reports))
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        raise SystemExit(__doc__)
-    draw(Path(sys.argv[1]), read(sys.argv[2:]))
+    main()

@@ -21,9 +21,9 @@ CODE = 64  # bytes per key, as in both papers
 def usual_index(count: int, size: int) -> str:
     """Return faiss's name of the index for `count` keys: the papers' cells and codes, or exact search if there are few.
 
-    faiss wants 39 keys per cell to learn them.
+    There are about four times as many cells as the square root of the keys, and at least 39 keys per cell to learn it.
     """
-    cells = 2 ** int(np.log2(max(count // 39, 1)))
+    cells = min(2 ** int(np.log2(max(count // 39, 1))), 2 ** round(np.log2(4 * max(count, 1) ** 0.5)))
     code = next(code for code in range(min(CODE, size), 0, -1) if size % code == 0)
     return "Flat" if cells < 256 else f"IVF{min(cells, 4096)},PQ{code}"
 

@@ -141,16 +141,22 @@ class Runner:
     ) -> Path:
         """Run a step in the foreground, unless it is finished and up to date; return its mark.
 
-        Its standard output goes to the file `output`, if given.
+        Its standard output goes to the file `output`, if given, and its messages, which tell the speed, beside that.
         """
         command = [str(part) for part in parts]
         mark = folder / f"{step}.finished"
         if not mark.exists() or outdated(mark, command, after):
             self.show(command)
-            with open(output, "wb") if output else nullcontext() as stream:
-                failed = subprocess.run(command, cwd=ROOT, env=self.environment, stdout=stream).returncode
+            log = output.with_suffix(".log") if output else None
+            with (
+                open(output, "wb") if output else nullcontext() as out,
+                open(log, "wb") if log else nullcontext() as err,
+            ):
+                failed = subprocess.run(command, cwd=ROOT, env=self.environment, stdout=out, stderr=err).returncode
             if failed:
-                raise SegError(f"The step '{step}' failed: see its message above.")
+                raise SegError(
+                    f"The step '{step}' failed: see {f'its message in {log}' if log else 'its message above'}."
+                )
             mark.write_text(shlex.join(command), encoding="utf-8")
         return mark
 

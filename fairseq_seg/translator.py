@@ -24,6 +24,7 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.reserved import split_value
 from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
@@ -45,7 +46,8 @@ class Translation:
     source: str
     text: str  # detokenised
     score: float = 0.0  # mean log probability per symbol, of fairseq's search
-    flags: list[str] = field(default_factory=list)  # empty, cut (too long), exact (a memory's), unknown (symbols)
+    # empty, cut (too long), exact (a memory's), unknown (symbols), check (has faults, see --memory-check)
+    flags: list[str] = field(default_factory=list)
     pairs: list[RetrievedPair] = field(default_factory=list)  # that were retrieved, best first
     explanation: Explanation | None = None  # on request: the provenance of every symbol and word
 
@@ -146,12 +148,17 @@ class Session:
     def _make_encoder(self) -> Callable[[str], np.ndarray]:
         """Return what cuts a text into ids, as fairseq-interactive does with the same folder and options."""
         tokenizer, bpe = self.task.build_tokenizer(self.cfg.tokenizer), self.task.build_bpe(self.cfg.bpe)
-        encoder = SymbolEncoder(self.task.source_dictionary.symbols, None)
+        dictionary = self.task.source_dictionary
+        encoder = SymbolEncoder(dictionary.symbols, None)
 
         def encode(text: str) -> np.ndarray:
-            for step in (tokenizer, bpe):
-                text = text if step is None else step.encode(" ".join(text.split()))
-            return encoder.encode(text)
+            text = text if tokenizer is None else tokenizer.encode(" ".join(text.split()))
+            text = text if bpe is None else bpe.encode(text)
+            ids = encoder.encode(text)
+            if self.task.protections is not None:
+                valued = [(place, word) for place, word in enumerate(text.split()) if split_value(word)]
+                ids[[place for place, _ in valued]] = [dictionary.index(word) for _, word in valued]
+            return ids
 
         return encode
 
@@ -214,23 +221,28 @@ class Session:
         import torch
 
         from fairseq_seg.data.example_pairs import as_tokens
+        from fairseq_seg.data.valued_dictionary import split_values
         from fairseq_seg.explain.trace import explain, retrieved_pairs
 
         with torch.no_grad():
             dataset = self.task.sentence_dataset(
                 [as_tokens(symbols) for symbols in sentences], source, first=first, texts=texts
             )
-            found = self._search(dataset) if given is None else [(as_tokens(symbols), 0.0) for symbols in given]
-            explained = explain(self.model, dataset, [tokens for tokens, _ in found]) if provenance else None
+            if given is None:
+                found = self._search(dataset)
+            else:
+                found = [(as_tokens(symbols), 0.0, False) for symbols in given]
+            explained = explain(self.model, dataset, [tokens for tokens, *_ in found]) if provenance else None
         translations = []
-        for index, (tokens, score) in enumerate(found):
+        for index, (tokens, score, faulty) in enumerate(found):
             retrieved = dataset.retrieved
             exact = None if retrieved is None or given is not None else retrieved.exact_pair(index)
-            text = self.target_spelling.text(tokens)
+            text = self.task.target_text(tokens.tolist())
             if exact is not None and retrieved is not None:
                 text = retrieved.table.text(exact)[1]
-            flags = [] if exact is None else ["exact"]
-            translation = Translation(self.source_spelling.text(sentences[index]), text, score, flags)
+            flags = ["exact"] * (exact is not None) + ["check"] * faulty
+            source_text = self.source_spelling.text(*split_values(self.task.source_dictionary, sentences[index]))
+            translation = Translation(source_text, text, score, flags)
             if explained is not None:
                 translation.explanation, translation.pairs = explained[index], explained[index].pairs
                 translation.explanation.exact = exact is not None
@@ -239,15 +251,17 @@ class Session:
             translations.append(translation)
         return translations
 
-    def _search(self, dataset) -> list[tuple[Tensor, float]]:
-        """Return the best translation of every sentence: token ids with eos, and its score."""
+    def _search(self, dataset) -> list[tuple[Tensor, float, bool]]:
+        """Return the best translation of every sentence: token ids with eos, its score, and whether it has faults."""
         from fairseq import utils
+
+        from fairseq_seg.tasks.check import FLAG
 
         device = next(self.model.parameters()).device
         batch = dataset.collater([dataset[index] for index in range(len(dataset))])
         batch = utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
         best = [beam[0] for beam in self.task.inference_step(self.generator, [self.model], batch)]
-        found = [(hypothesis["tokens"].cpu(), float(hypothesis["score"])) for hypothesis in best]
+        found = [(top["tokens"].cpu(), float(top["score"]), FLAG in top) for top in best]
         by_index = dict(zip(batch["id"].tolist(), found, strict=True))
         return [by_index[index] for index in range(len(dataset))]
 

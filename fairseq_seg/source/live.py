@@ -11,11 +11,10 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs, Row
 from fairseq_seg.corpus.selection import greedy_coverage
-from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.retrieval.unit import make_unit
 from fairseq_seg.source.memories import Match, OwnMemory, Searchable, TrainingSet, as_table, parse_memories
-from fairseq_seg.source.pair_source import Sentences, Wanted, is_exact, live_signature
+from fairseq_seg.source.pair_source import Sentences, Wanted, as_sequences, is_exact, live_signature
 
 logger = logging.getLogger(__name__)
 
@@ -40,16 +39,16 @@ class Live:
     def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of sentences from the memories as they are now; the table holds these pairs alone."""
         began = time.perf_counter()
-        queries = list(Sequences.from_rows(sentences))
-        found = zip(*(memory.search(queries) for memory, _ in self._memories), strict=True)
-        numbers: dict[tuple[bytes, bytes, str], int] = {}
+        queries = as_sequences(sentences)
+        found = zip(*(memory.search(list(queries)) for memory, _ in self._memories), strict=True)
+        numbers: dict[tuple, int] = {}
         pairs: list[Match] = []
         rows: list[Row] = []
-        for query, proposals in zip(queries, found, strict=True):
-            matches, scores = self._rank(query, proposals)
+        for number, proposals in enumerate(found):
+            matches, scores = self._rank(queries[number], queries.values_of(number) or [], proposals)
             ids = []
             for match in matches:
-                key = match.source.tobytes(), match.target.tobytes(), match.origin
+                key = *match.key, match.origin
                 if key not in numbers:
                     numbers[key] = len(pairs)
                     pairs.append(match)
@@ -58,17 +57,19 @@ class Live:
         logger.info("retrieval: %d sentences in %.3f seconds", len(rows), time.perf_counter() - began)
         return RankedPairs.from_rows(rows, as_table(pairs, self._data))
 
-    def _rank(self, query: np.ndarray, proposals: Sequence[list[Match]]) -> tuple[list[Match], np.ndarray]:
+    def _rank(
+        self, query: np.ndarray, values: list[str], proposals: Sequence[list[Match]]
+    ) -> tuple[list[Match], np.ndarray]:
         """Merge the matches of all memories for a sentence, and select; return pairs and scores (P,), best first."""
         ranked = sorted(
             (np.float32(penalty) - match.score, order, match.id, match)
             for order, ((_, penalty), matches) in enumerate(zip(self._memories, proposals, strict=True))
             for match in matches
-            if not (self._wanted.exact == "ignore" and is_exact(query, match.source))
+            if not (self._wanted.exact == "ignore" and is_exact(query, match.source) and values == match.values[0])
         )
-        distinct: dict[tuple[bytes, bytes], tuple[float, Match]] = {}
+        distinct: dict[tuple, tuple[float, Match]] = {}
         for distance, _, _, match in ranked:
-            distinct.setdefault((match.source.tobytes(), match.target.tobytes()), (float(-distance), match))
+            distinct.setdefault(match.key, (float(-distance), match))
         best = list(distinct.values())[: self._candidates]
         matches = [match for _, match in best]
         scores = np.array([score for score, _ in best], dtype=np.float32)

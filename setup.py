@@ -50,6 +50,7 @@ setup(
             "seg-explain = fairseq_seg.cli.explain:main",
             "seg-evaluate = fairseq_seg.cli.evaluate:main",
             "seg-cache = fairseq_seg.cli.cache:main",
+            "seg-guide = fairseq_seg.cli.guide:main",
             "seg-model = fairseq_seg.cli.model:main",
         ]
     },

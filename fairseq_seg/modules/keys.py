@@ -6,7 +6,8 @@
     TargetContextKeys c_t M k'_tau                      the same, queried as the paper's keys are
 
 A kind derives keys and values from pairs and compares contexts and states with keys. M and N are on the keys' side, so
-that they are applied once per pair. All scores are fp32: one of hundreds has no fraction left in half precision.
+that they are applied once per pair, with the translator's `key_scale`. All scores are fp32: one of hundreds has no
+fraction left in half precision.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class ContextKeys(nn.Module):
 
     def __init__(self, translator: Translator, full: bool):
         super().__init__()
-        self.size = translator.context_size
+        self.size, self.scale = translator.context_size, translator.key_scale
         self.metric = nn.Parameter(torch.eye(self.size) if full else torch.ones(self.size))  # M
 
     def forward(self, passed: Pass, pairs: dict[str, Tensor], embed: Embed) -> tuple[Tensor, Tensor]:
@@ -47,7 +48,7 @@ class ContextKeys(nn.Module):
             passed: the translator's pass over the pairs, if it `needs_pass`.
             pairs: see `guided`. embed: the translator's embeddings of target symbols, (P, T') -> (P, T', E).
         """
-        return times(passed.contexts, self.metric), passed.states
+        return times(passed.contexts, self.scale * self.metric), passed.states
 
     def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor | None:
         """Return the part of the scores that is linear in c; (B, T, C), contexts or annotations -> (B, T, S)."""
@@ -76,7 +77,7 @@ class ContextStateKeys(ContextKeys):
 
     def forward(self, passed: Pass, pairs: dict[str, Tensor], embed: Embed) -> tuple[Tensor, Tensor]:
         keys, values = super().forward(passed, pairs, embed)
-        return torch.cat([keys, times(values, self.state_metric)], dim=-1), values
+        return torch.cat([keys, times(values, self.scale * self.state_metric)], dim=-1), values
 
     def for_states(self, keys: Tensor) -> Tensor:
         return keys[..., -len(self.state_metric) :]
@@ -95,13 +96,13 @@ class TargetKeys(nn.Module):
 
     def __init__(self, translator: Translator, full: bool):
         super().__init__()
-        self.size = translator.state_size
+        self.size, self.scale = translator.state_size, translator.key_scale
         self.gru = BiGRU(translator.embedding_size, self.size // 2)
         self.metric = nn.Parameter(torch.eye(self.size) if full else torch.ones(self.size))
 
     def forward(self, passed: Pass | None, pairs: dict[str, Tensor], embed: Embed) -> tuple[Tensor, Tensor]:
         states = self.gru(embed(pairs["tokens"]), pairs["lengths"])
-        return times(states, self.metric), states
+        return times(states, self.scale * self.metric), states
 
     def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor | None:
         return None

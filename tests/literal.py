@@ -183,8 +183,8 @@ class LiteralModel:
                 generated = self.generate(step.state, step)
                 predictions.append(Prediction(generated, generated, [], torch.zeros(())))
                 continue
-            asks_with_state = self.has_target_keys and metric.size(0) == len(step.state)
-            query = step.state if asks_with_state else step.context
+            by_state = self.has_target_keys and metric.size(0) == len(step.state)
+            query = step.state if by_state else step.context
             scores = []
             for slot, covered in zip(slots, coverage, strict=True):
                 matched = metric * slot.key if metric.dim() == 1 else metric @ slot.key

@@ -112,20 +112,27 @@ def split_tokens(text: str, codes: Mapping[str, bytes]) -> list[str]:
 
 
 def code_fault(text: str, codes: Mapping[str, bytes]) -> str | None:
-    """Say what is wrong with the tokens of a translation: each must be there once, and pairs must nest."""
-    found = Counter(tokens_of(text, codes))
+    """Say what is wrong with the tokens of a translation.
+
+    Each must be there once, an end after its start, and elements must nest; other codes may overlap.
+    """
+    found = tokens_of(text, codes)
+    counts = Counter(found)
     for what, tokens in (
-        ("lost", [t for t in codes if not found[t]]),
-        ("repeated", [t for t in found if found[t] > 1]),
+        ("lost", [token for token in codes if not counts[token]]),
+        ("repeated", [token for token in counts if counts[token] > 1]),
     ):
         if tokens:
             return f"{what} {', '.join(tokens)}"
     open_: list[str] = []
-    for token in tokens_of(text, codes):
-        if token.startswith("<g"):
+    for token in found:
+        start = "<" + token[2:]
+        if token.startswith("<g") and codes.get("</" + token[1:], b"").startswith(b"</"):
             open_.append(token)
-        elif token.startswith("</") and (not open_ or open_.pop() != "<" + token[2:]):
-            return f"misplaced {token}"
+        elif token.startswith("</"):
+            nests = open_ and open_.pop() == start if codes[token].startswith(b"</") else True
+            if not nests or (start in codes and found.index(start) > found.index(token)):
+                return f"misplaced {token}"
     return None
 
 

@@ -47,6 +47,6 @@ def xliff_version(path: Path, name: str) -> str:
     version = root.attributes.get("version", "")
     if root.name != "xliff":
         raise SegError(f"{name}: line {root.line} starts a <{root.name}>, not an <xliff>: is it another format?")
-    if version not in ("1.0", "1.1", "1.2", "2.0", "2.1"):
-        raise SegError(f"{name}: line {root.line} names XLIFF version '{version}': convert it to 1.2, 2.0 or 2.1.")
+    if version not in ("1.0", "1.1", "1.2", "2.0", "2.1", "2.2"):
+        raise SegError(f"{name}: line {root.line} names XLIFF version '{version}': convert it to 1.2 or 2.1.")
     return version

@@ -15,6 +15,7 @@ from fairseq_seg.errors import SegError
 
 XML = "http://www.w3.org/XML/1998/namespace"
 TAG = re.compile(rb"""<[^>"']*(?:"[^"]*"[^>"']*|'[^']*'[^>"']*)*>""")
+TAG_NAME = re.compile(rb"<([^\s/>]+)")
 PREFIX = re.compile(rb"<([^\s/>:]+:)")
 ATTRIBUTE = re.compile(rb"""\s+([^\s=]+)\s*=\s*("[^"]*"|'[^']*')""")
 # Characters that no XML file can hold, not even as a reference.

@@ -71,6 +71,8 @@ class Po(Document):
             by_index = {text.index: text for text in entry.strings}
             if plurals is None:
                 locked = "the header has no Plural-Forms"
+            elif len(by_index) != len(entry.strings) or not by_index.keys() <= set(range(plurals)):
+                locked = "it has other plural forms than the header says"
             strings = [by_index.get(index) for index in range(plurals or len(entry.strings))]
         old = entry.previous("msgid"), entry.previous("msgid_plural")
         segments = []

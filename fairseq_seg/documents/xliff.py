@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fairseq_seg.documents.codes import Codes, markup
 from fairseq_seg.documents.markup import (
+    TAG_NAME,
     Node,
     declared_encoding,
     element,
@@ -20,6 +21,7 @@ from fairseq_seg.documents.markup import (
     read_units,
     set_attributes,
 )
+from fairseq_seg.documents.raw import Raw
 from fairseq_seg.documents.segment import Document, Edit, Segment, Splice, State, Unit, keep_margins
 from fairseq_seg.errors import SegError
 
@@ -136,7 +138,7 @@ class Xliff1(Document):
             found.append(Splice(target.start, target.inner, set_attributes(start, marks)))
             for segment, edit, old, new in zip(unit.segments, edits, places.sources, places.targets, strict=True):
                 if edit is not None and new is not None:
-                    found.append(Splice(new.inner, new.inner_end, self._content(segment, edit, old)))
+                    found.append(fill(self.raw, new, self._content(segment, edit, old)))
         for old in places.unit.children("alt-trans"):
             if old.attributes.get("origin", "").startswith(OURS):
                 found.append(Splice(old.start - len(indentation(self.raw, old.start)), old.end, b""))
@@ -166,6 +168,16 @@ class Xliff1(Document):
             parts.append(data[old.inner_end : old.end])
             place = old.end
         return b"".join(parts) + data[place : cut.inner_end]
+
+
+def fill(raw: Raw, node: Node, content: bytes) -> Splice:
+    """Replace the content of an element, which may be written `<a/>`."""
+    if not node.empty_tag:
+        return Splice(node.inner, node.inner_end, content)
+    name = TAG_NAME.match(raw.data, node.start)
+    assert name is not None
+    tag = raw.data[node.start : node.end].removesuffix(b"/>").rstrip()
+    return Splice(node.start, node.end, tag + b">" + content + b"</" + name[1] + b">")
 
 
 def sentences(node: Node) -> list[Node]:

@@ -22,7 +22,7 @@ from fairseq_seg.documents.markup import (
     set_attributes,
 )
 from fairseq_seg.documents.segment import Document, Edit, Segment, Splice, State, Unit
-from fairseq_seg.documents.xliff import OURS, PAIRS, content, only
+from fairseq_seg.documents.xliff import OURS, PAIRS, content, fill, only
 
 MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
 SUBSTATE = "seg:"
@@ -122,10 +122,7 @@ class Xliff2(Document):
         if target is None:
             written = indentation(self.raw, source.start) + element(source.prefix, "target", {}, text)
             return Splice(source.end, source.end, written)
-        if target.empty_tag:
-            start = self.raw.data[target.start : target.end].replace(b"/>", b">")
-            return Splice(target.start, target.end, start + text + b"</%btarget>" % target.prefix)
-        return Splice(target.inner, target.inner_end, text)
+        return fill(self.raw, target, text)
 
     def _matches(self, unit: Node, matches: list[bytes]) -> list[Splice]:
         """Put matches into the unit's own `matches`, or into a new one before everything else; replace ours."""

@@ -34,7 +34,7 @@ class Segment:
     state: State = "new"
     locked: str = ""  # why it must not be translated, if so
     context: str = ""  # what tells it from another segment with the same source
-    codes: Mapping[str, bytes] = field(default_factory=dict)  # the bytes of each token, in UTF-8
+    codes: Mapping[str, str] = field(default_factory=dict)  # what each token of the source stands for
     previous: tuple[str, str] | None = None  # the source that the target was made for, and that target
     hints: tuple[str, ...] = ()  # what the format says of the text (gettext's c-format)
 

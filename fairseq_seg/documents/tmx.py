@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import fairseq_seg
-from fairseq_seg.documents.codes import Codes
+from fairseq_seg.documents.codes import coded_texts
 from fairseq_seg.documents.markup import (
     Node,
     declared_encoding,
@@ -23,7 +23,7 @@ from fairseq_seg.documents.markup import (
     set_attributes,
 )
 from fairseq_seg.documents.segment import Document, Edit, Segment, Splice, Unit, same_language
-from fairseq_seg.documents.xliff import PAIRS, content, only
+from fairseq_seg.documents.xliff import PAIRS, content
 
 MACHINE = "MT!"
 TOOL = "seg-translate"
@@ -57,9 +57,7 @@ class Tmx(Document):
             if seg is None:
                 continue
             written = None if target is None else target.child("seg")
-            codes = Codes()
-            text = codes.read(seg, self.raw.data, PAIRS)
-            translation = "" if written is None else codes.read(written, self.raw.data, PAIRS, first=False)
+            (text, codes), (translation, _) = coded_texts(self.raw, PAIRS, seg, written)
             author = "" if target is None else target.attributes.get("creationid", "")
             segment = Segment(
                 id=unit.attributes.get("tuid", str(number)),
@@ -67,7 +65,7 @@ class Tmx(Document):
                 source=text,
                 target=translation,
                 state="new" if not translation.strip() else "fuzzy" if author == MACHINE else "done",
-                codes=only(codes.found, text),
+                codes=codes,
             )
             yield Unit([segment], Places(variants[-1], seg, target, written))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_seg.documents.codes import Codes, markup
+from fairseq_seg.documents.codes import coded_texts, markup
 from fairseq_seg.documents.markup import (
     TAG_NAME,
     Node,
@@ -88,10 +88,7 @@ class Xliff1(Document):
                 sources, targets = [source], [target]
         segments = []
         for number, (old, new) in enumerate(zip(sources, targets, strict=True), 1):
-            codes = Codes()
-            text = codes.read(old, self.raw.data, PAIRS)
-            written = "" if new is None else codes.read(new, self.raw.data, PAIRS, first=False)
-            known = dict(codes.found) if not written else only(codes.found, text)
+            (text, codes), (written, _) = coded_texts(self.raw, PAIRS, old, new)
             mid = old.attributes.get("mid", str(number))
             segments.append(
                 Segment(
@@ -102,7 +99,7 @@ class Xliff1(Document):
                     state=state_of(unit, target, written, text),
                     locked=locked,
                     context=unit.attributes.get("resname", ""),
-                    codes=known,
+                    codes=codes,
                 )
             )
         return Unit(segments, Places(unit, file, sources, targets))
@@ -200,11 +197,6 @@ def state_of(unit: Node, target: Node | None, text: str, source: str) -> State:
     if state in UNTRANSLATED:
         return "new"
     return "fuzzy" if state.startswith("needs-") else "done"
-
-
-def only(codes: dict[str, bytes], text: str) -> dict[str, bytes]:
-    """Return the codes whose tokens are in a text."""
-    return {token: code for token, code in codes.items() if token in text}
 
 
 def content(segment: Segment, edit: Edit, source: Node, newline: bytes) -> bytes:

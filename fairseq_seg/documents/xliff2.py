@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fairseq_seg.documents.codes import Codes
+from fairseq_seg.documents.codes import coded_texts
 from fairseq_seg.documents.markup import (
     Node,
     declared_encoding,
@@ -22,7 +22,7 @@ from fairseq_seg.documents.markup import (
     set_attributes,
 )
 from fairseq_seg.documents.segment import Document, Edit, Segment, Splice, State, Unit
-from fairseq_seg.documents.xliff import OURS, PAIRS, content, fill, only
+from fairseq_seg.documents.xliff import OURS, PAIRS, content, fill
 
 MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
 SUBSTATE = "seg:"
@@ -78,11 +78,9 @@ class Xliff2(Document):
     def _segment(self, name: str, node: Node, locked: str, context: str) -> Segment:
         source, target = node.child("source"), node.child("target")
         assert source is not None
-        codes = Codes()
-        text = codes.read(source, self.raw.data, PAIRS)
-        written = "" if target is None else codes.read(target, self.raw.data, PAIRS, first=False)
+        (text, codes), (written, _) = coded_texts(self.raw, PAIRS, source, target)
         state = state_of(node, text, written)
-        return Segment(name, node.line, text, written, state, locked, context, only(codes.found, text))
+        return Segment(name, node.line, text, written, state, locked, context, codes)
 
     def splices(self, unit: Unit, edits: Sequence[Edit | None]) -> list[Splice]:
         """Return the segments' new targets and states, and the unit's matches."""

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,16 +24,19 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
-from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
+from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fairseq_seg.source.memories import Match
     from fairseq_seg.source.pair_source import PairSource
 
 BATCH_SIZE = 32
+# The origin of a pair that was given with its sentence.
+PREVIOUS = "previous version"
 
 Result = TypeVar("Result")
 
@@ -83,11 +87,19 @@ class Translator:
             self._worker.shutdown()
             raise
 
-    def translate(self, texts: Sequence[str], provenance: bool = False) -> list[Translation]:
-        """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut."""
+    def translate(
+        self,
+        texts: Sequence[str],
+        provenance: bool = False,
+        previous: Sequence[tuple[str, str] | None] | None = None,
+    ) -> list[Translation]:
+        """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut.
+
+        `previous` has, for each text, an older version and its translation, or None: that pair comes first.
+        """
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it into brackets.")
-        return self.call(lambda session: session.translate(list(texts), provenance))
+        return self.call(lambda session: session.translate(list(texts), provenance, previous))
 
     def call(self, function: Callable[[Session], Result]) -> Result:
         """Run a function in the worker thread, with what that owns."""
@@ -125,7 +137,7 @@ class Session:
             usual |= model_folder.options
         named = [str(folder), *as_arguments(usual), *arguments, *as_arguments(options), "--path", str(checkpoint)]
         self.cfg = configure(named)
-        self.checkpoint = Path(checkpoint)
+        self.folder, self.checkpoint = model_folder, Path(checkpoint)
         self._open(self.checkpoint)
         self._encode = self._make_encoder()
 
@@ -168,8 +180,33 @@ class Session:
         """What gives typed sentences their pairs."""
         return self.task.live if self.task.cfg.memory_k > 0 else None
 
-    def translate(self, texts: list[str], provenance: bool) -> list[Translation]:
-        """Translate texts."""
+    @cached_property
+    def _target_encoder(self) -> SymbolEncoder:
+        paths = None if self.folder is None else self.folder.subword_paths
+        subwords = None if paths is None else SubwordModel(paths[1])
+        return SymbolEncoder(self.task.target_dictionary.symbols, subwords)
+
+    def _given(self, pair: tuple[str, str] | None, text: str) -> Match | None:
+        """Return the previous version of a text as a match; the same text would count as an exact match."""
+        from fairseq_seg.source.memories import Match
+
+        if pair is None or pair[0].strip() == text.strip():
+            return None
+        symbols = self.symbols_of(pair[0]), self._target_encoder.encode(pair[1])
+        return Match(0.0, 0, *symbols, PREVIOUS, pair) if all(map(len, symbols)) else None
+
+    def _source_of(self, given: list[Match | None]) -> PairSource | None:
+        from fairseq_seg.source.given import WithGiven
+        from fairseq_seg.source.live import Live
+
+        if isinstance(self.live, Live) and any(pair is not None for pair in given):
+            return WithGiven(self.live, given)
+        return self.live
+
+    def translate(
+        self, texts: list[str], provenance: bool, previous: Sequence[tuple[str, str] | None] | None = None
+    ) -> list[Translation]:
+        """Translate texts, with the older versions of some."""
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
         longest = int(self.task.cfg.max_source_positions) - 1
@@ -191,7 +228,10 @@ class Session:
         for start in range(0, len(waiting), size):
             batch = waiting[start : start + size]
             named = [texts[place] for place, _ in batch]
-            found = self.translate_symbols([symbols for _, symbols in batch], self.live, provenance, texts=named)
+            source = self.live
+            if previous is not None:
+                source = self._source_of([self._given(previous[place], texts[place]) for place, _ in batch])
+            found = self.translate_symbols([symbols for _, symbols in batch], source, provenance, texts=named)
             for (place, _), translation in zip(batch, found, strict=True):
                 translation.source = texts[place]
                 translation.flags = translations[place].flags + translation.flags

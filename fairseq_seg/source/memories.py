@@ -32,6 +32,11 @@ class Match(NamedTuple):
     origin: str
     texts: tuple[str, str] | None  # None: to be spelled from the symbols
 
+    @property
+    def key(self) -> tuple:
+        """What tells distinct pairs apart, whichever memory they are from."""
+        return self.source.tobytes(), self.target.tobytes()
+
 
 class Searchable(Protocol):
     """A memory that can be searched: the training set, or one of the user's own."""

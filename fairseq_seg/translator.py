@@ -101,6 +101,10 @@ class Translator:
             raise SegError("translate() takes a list of texts, not one text: put it into brackets.")
         return self.call(lambda session: session.translate(list(texts), provenance, previous))
 
+    def exact_matches(self, texts: Sequence[str]) -> list[Translation | None]:
+        """Return what the memories have for the very same texts, with `memory_exact="copy"`; None for other texts."""
+        return self.call(lambda session: session.exact_matches(list(texts)))
+
     def call(self, function: Callable[[Session], Result]) -> Result:
         """Run a function in the worker thread, with what that owns."""
         if self._closed:
@@ -239,6 +243,24 @@ class Session:
                     translation.explanation.source = texts[place]
                 translations[place] = translation
         return translations
+
+    def exact_matches(self, texts: list[str]) -> list[Translation | None]:
+        """Look texts up in the memories."""
+        from fairseq_seg.source.pair_source import exact_pairs
+
+        if self.live is None or self.task.wanted.exact != "copy":
+            return [None] * len(texts)
+        symbols = [self.symbols_of(text) for text in texts]
+        found = self.live.retrieve(symbols)
+        exact = exact_pairs(symbols, found, self.task.wanted, texts)
+        assert exact is not None and found.table is not None
+        matches: list[Translation | None] = [None] * len(texts)
+        for place, pair in enumerate(exact):
+            if pair is not None:
+                source, target = found.table.text(pair)
+                known = RetrievedPair(found.table.id(pair), found.table.origin(pair), 1.0, source, target, [], [])
+                matches[place] = Translation(texts[place], target, 0.0, ["exact"], [known])
+        return matches
 
     def translate_symbols(
         self,

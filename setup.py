@@ -51,6 +51,7 @@ setup(
             "seg-evaluate = fairseq_seg.cli.evaluate:main",
             "seg-cache = fairseq_seg.cli.cache:main",
             "seg-model = fairseq_seg.cli.model:main",
+            "seg-translate = fairseq_seg.cli.translate:main",
         ]
     },
 )

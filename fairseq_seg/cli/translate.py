@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.errors import SegError, command, visible
 
 
@@ -54,23 +57,78 @@ def get_parser() -> argparse.ArgumentParser:
 
 def translate(options: argparse.Namespace, rest: list[str]) -> None:
     """Translate the files, and print what became of them."""
-    from fairseq_seg.corpus.model_folder import ModelFolder
     from fairseq_seg.localize.files import find_jobs
+    from fairseq_seg.localize.review import ReviewPage
     from fairseq_seg.localize.run import translate_files
 
     lang = ModelFolder.load(options.model).target_lang
     jobs = find_jobs(options.files, options.output, lang, options.format)
     named = {"memory": options.memory, "memory_exact": options.exact}
     given = {name: value for name, value in named.items() if value is not None}
-    outcome = translate_files(options.model, jobs, fuzzy=options.fuzzy, format=options.format, arguments=rest, **given)
+    page = ReviewPage(options.html) if options.html else None
+    outcome = translate_files(
+        options.model,
+        jobs,
+        fuzzy=options.fuzzy,
+        format=options.format,
+        show=page.add if page else None,
+        arguments=rest,
+        **given,
+    )
+    if page is not None:
+        page.write()
     if options.json:
         print(json.dumps({name: asdict(counts) for name, counts in outcome.counts.items()}, ensure_ascii=False))
+    for name, counts in () if options.json else outcome.counts.items():
+        print(visible(f"{name}: {counts}"))
+    report(outcome.errors)
+
+
+def analyse(options: argparse.Namespace) -> None:
+    """Count what is in the files, and print or write the tables."""
+    from fairseq_seg.localize import analysis
+    from fairseq_seg.localize.files import find_jobs
+
+    folder = ModelFolder.load(options.model)
+    jobs = find_jobs(options.files, None, folder.target_lang, options.format)
+    files, errors = analysis.analyse(folder, jobs, options.memory, options.fuzzy, options.format)
+    if options.html:
+        analysis.write_page(options.html, analysis.as_html(files, "Analysis"))
+    if options.json:
+        print(json.dumps(analysis.as_json(files), ensure_ascii=False))
+    elif files:
+        print(visible_lines(analysis.as_text(files)))
+    report(errors)
+
+
+def check(options: argparse.Namespace) -> None:
+    """Check the translations in the files, and print what was found."""
+    from fairseq_seg.localize import quality
+    from fairseq_seg.localize.files import find_jobs
+
+    folder = ModelFolder.load(options.model)
+    langs = folder.source_lang, folder.target_lang
+    jobs = find_jobs(options.files, None, folder.target_lang, options.format)
+    findings, segments, errors = quality.check_files(jobs, langs, options.format)
+    if options.json:
+        print(json.dumps(quality.as_json(findings, segments), ensure_ascii=False))
     else:
-        for name, counts in outcome.counts.items():
-            print(visible(f"{name}: {counts}"))
-    for error in outcome.errors:
+        print(visible_lines(quality.as_text(findings, segments)))
+    report(errors)
+    if any(not finding.doubt for finding in findings):
+        sys.exit(1)
+
+
+def visible_lines(text: str) -> str:
+    """Make lines safe for a terminal."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def report(errors: Sequence[SegError]) -> None:
+    """Say which files could not be used, and end with 1 if there are any."""
+    for error in errors:
         print(visible(str(error)), file=sys.stderr)
-    if outcome.errors:
+    if errors:
         sys.exit(1)
 
 
@@ -78,13 +136,18 @@ def translate(options: argparse.Namespace, rest: list[str]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options, rest = get_parser().parse_known_args(arguments)
-    unknown = [argument for argument in rest if not argument.startswith("-")]
     if (options.analyse or options.qa) and rest:
         raise SegError(f"{rest[0]} is not an option of --analyse or --qa: leave it out.")
-    del unknown
+    if options.html and (options.qa or not options.html.parent.is_dir() or not os.access(options.html.parent, os.W_OK)):
+        raise SegError(f"--html {options.html} cannot be written: create its folder first, and leave it out with --qa.")
     warnings.filterwarnings("ignore", category=UserWarning)  # from hydra, about how fairseq calls it
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
-    translate(options, rest)
+    if options.analyse:
+        analyse(options)
+    elif options.qa:
+        check(options)
+    else:
+        translate(options, rest)
 
 
 if __name__ == "__main__":

@@ -19,14 +19,16 @@ class Job:
     output: Path
 
 
-def find_jobs(paths: Sequence[Path], out: Path | None, lang: str, format: str | None = None) -> list[Job]:
+def find_jobs(paths: Sequence[Path], out: str | Path | None, lang: str, format: str | None = None) -> list[Job]:
     """List the files among paths and in folders, with their outputs.
 
     One file is written to the file `out`; several, or a folder, to the folder `out`. Without `out`, the output is
     beside the input, with the target language in its name.
     """
     jobs: list[Job] = []
-    into = out is not None and (len(paths) > 1 or paths[0].is_dir() or out.is_dir() or str(out).endswith("/"))
+    into = str(out).endswith("/")
+    out = None if out is None else Path(out)
+    into = into or (out is not None and (len(paths) > 1 or paths[0].is_dir() or out.is_dir()))
     for path in paths:
         if path.is_dir():
             found = sorted(file for file in path.rglob("*") if file.is_file() and format_of(file))

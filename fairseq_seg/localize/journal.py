@@ -148,4 +148,5 @@ class Journal:
         """Close it; `remove` it when the output is whole."""
         self._database.close()
         if remove:
-            self.path.unlink(missing_ok=True)
+            for path in (self.path, self.path.with_name(f"{self.path.name}-journal")):
+                path.unlink(missing_ok=True)

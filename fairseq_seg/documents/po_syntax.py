@@ -148,6 +148,8 @@ class _Reader:
             raise self._fail("msgid without msgstr" if "msgid" in entry.fields else f"{keyword} twice")
         if keyword in ("msgid_plural", "msgstr") and "msgid" not in entry.fields:
             raise self._fail(f"{keyword} without msgid")
+        if keyword == "msgstr" and entry.strings and "msgid_plural" not in entry.fields:
+            raise self._fail("msgstr twice")
         if keyword == "domain" and entry.fields:
             raise self._fail("domain within an entry")
         if not entry.fields:

@@ -14,18 +14,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairseq_seg.corpus.codes import without_codes
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.pairs import TRAIN
-from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
 from fairseq_seg.documents.formats import open_document
 from fairseq_seg.documents.segment import Document, Segment, percent
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain import page
 from fairseq_seg.localize.files import Job
-from fairseq_seg.source.memories import check_memories
-from fairseq_seg.source.pair_source import Wanted, open_live
+from fairseq_seg.retrieval.retriever import Retriever
+from fairseq_seg.retrieval.search import open_retriever
+from fairseq_seg.retrieval.unit import make_unit
+from fairseq_seg.source.memories import check_memories, parse_memories
+from fairseq_seg.source.pair_source import recorded_settings
+from fairseq_seg.store.index import MemorySearch
 
 BANDS = ("repetitions", "100 %", "95-99 %", "85-94 %", "75-84 %", "50-74 %", "no match")
 STARTS = ((100, "100 %"), (95, "95-99 %"), (85, "85-94 %"), (75, "75-84 %"), (50, "50-74 %"))
@@ -76,7 +81,7 @@ def volume_of(segment: Segment) -> Volume:
 
 
 class Matcher:
-    """Finds the band of texts in the memories of a model."""
+    """Finds the band of texts in the memories of a model: only the best pair of each memory is looked at."""
 
     def __init__(self, folder: ModelFolder, memories: str):
         data = folder.data
@@ -84,24 +89,48 @@ class Matcher:
             check_memories(memories, (folder.source_lang, folder.target_lang), data.dictionaries)
         paths = folder.subword_paths
         self._encoder = SymbolEncoder(data.dictionaries[0], None if paths is None else SubwordModel(paths[0]))
-        self._live = open_live(data, Wanted(Selection(1), memories))
+        settings = recorded_settings(data)
+        unit = make_unit(settings.score_unit, data.spellings[0])
+        self._own: list[tuple[MemorySearch, float]] = []
+        self._training: tuple[Retriever, float] | None = None
+        self._table = data.table()
+        for name, penalty in parse_memories(memories):
+            if name == TRAIN:
+                self._training = open_retriever(data, settings), penalty
+            else:
+                self._own.append((MemorySearch(name, settings, unit), penalty))
 
     def bands(self, texts: Sequence[str]) -> list[str]:
         """Return the band of each text."""
         symbols = [self._encoder.encode(text) for text in texts]
         spoken = [place for place, ids in enumerate(symbols) if len(ids)]
-        found = self._live.retrieve([symbols[place] for place in spoken])
-        bands = ["no match"] * len(texts)
-        assert found.table is not None
-        for place, (ids, scores, _) in zip(spoken, found, strict=True):
-            if len(ids):
-                same = scores[0] == 1 and found.table.text(ids[0])[0].split() == texts[place].split()
-                bands[place] = band_of(100 if same else min(percent(float(scores[0])), 99))
-        return bands
+        best = [0] * len(texts)
+        for place, score in self._scores(texts, spoken, [symbols[place] for place in spoken]):
+            best[place] = max(best[place], score)
+        return [band_of(score) for score in best]
+
+    def _scores(
+        self, texts: Sequence[str], places: Sequence[int], queries: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, int]]:
+        """Iterate over the place of a text and, in per cent, its score in a memory."""
+        if self._training is not None and queries:
+            retriever, penalty = self._training
+            for place, (ids, scores, _) in zip(places, retriever.search(queries, cover=False), strict=True):
+                if len(ids):
+                    yield place, self._percent(texts[place], self._table.text(ids[0])[0], scores[0], penalty)
+        for memory, penalty in self._own:
+            for place, row in zip(places, memory.search(queries, 1), strict=True):
+                for entry, score in row:
+                    yield place, self._percent(texts[place], entry.source, score, penalty)
+
+    def _percent(self, text: str, source: str, score: float, penalty: float) -> int:
+        same = score == 1 and source.split() == text.split() and not penalty
+        return 100 if same else min(percent(float(score) - penalty), 99)
 
     def close(self) -> None:
         """Close the memories."""
-        self._live.close()
+        for memory, _ in self._own:
+            memory.close()
 
 
 def band_of(score: int) -> str:

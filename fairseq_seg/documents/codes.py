@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import accumulate
 
 from fairseq_seg.corpus.codes import TOKEN, Code, CodedText, number_codes, restore_codes, without_codes
 from fairseq_seg.documents.markup import Node, escape
@@ -94,29 +95,27 @@ def code_fault(text: str, codes: Mapping[str, str]) -> str | None:
 def place_codes(text: str, source: str, codes: Mapping[str, str]) -> str:
     """Put the source's codes into a translation without any, at the best guess.
 
-    Their order is the source's, so pairs nest. Those before its first and after its last word stay there; each of the
-    others is put between two words of the translation, at the same share of its length.
+    Their order is the source's, so elements nest. Those before its first and after its last word stay there. Each of
+    the others is put at the same share of the translation's length, an end behind a word, all else in front of one.
     """
     words = [word for word in re.split(r"(\s+)", without_codes(text).strip()) if word]
-    total = max(sum(len(part) for part in split_tokens(source, codes)[::2]), 1)
     parts = split_tokens(source, codes)
-    length = sum(map(len, words))
-    cuts = [0]
-    for word in words:
-        cuts.append(cuts[-1] + len(word))
-    spoken, placed, at = 0, [""] * (len(words) + 1), 0
+    ends = list(accumulate(map(len, words), initial=0))
+    total, spoken = max(sum(map(len, parts[::2])), 1), 0
+    placed, at = [""] * len(ends), 0
     for index, part in enumerate(parts):
         if index % 2 == 0:
             spoken += len(part)
             continue
-        before, after = "".join(parts[:index:2]), "".join(parts[index + 1 :: 2])
-        if not before.strip():
-            at = 0
-        elif not after.strip():
-            at = len(words)
+        if not "".join(parts[:index:2]).strip():
+            wanted = [0]
+        elif not "".join(parts[index + 1 :: 2]).strip():
+            wanted = [len(words)]
         else:
-            wanted = spoken / total * length
-            at = max(at, min(range(len(cuts)), key=lambda cut: abs(cuts[cut] - wanted)))
+            beside = -1 if part.startswith("</") else 0
+            wanted = [cut for cut in range(1, len(words)) if cut >= at and not words[cut + beside].isspace()]
+        share = spoken / total * ends[-1]
+        at = max(at, min(wanted, key=lambda cut: abs(ends[cut] - share), default=at))
         placed[at] += part
     return "".join(code + word for code, word in zip(placed, [*words, ""], strict=True))
 

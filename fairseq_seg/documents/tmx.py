@@ -82,7 +82,7 @@ class Tmx(Document):
             "creationid": TOOL if edit.final else MACHINE,
             "creationdate": now,
         }
-        text = content(segment, edit, places.source, self.raw.newline)
+        text = content(segment, edit, places.source, self.raw)
         if places.target is None:
             break_ = indentation(self.raw, places.last.start)
             seg = props(edit) + element(places.source.prefix, "seg", {}, text)

@@ -145,7 +145,7 @@ class Xliff1(Document):
         return [*found, Splice(place, place, text)] if text else found
 
     def _content(self, segment: Segment, edit: Edit, source: Node) -> bytes:
-        return content(segment, edit, source, self.raw.newline)
+        return content(segment, edit, source, self.raw)
 
     def _whole(self, unit: Unit, edits: Sequence[Edit | None]) -> bytes:
         """Return the content of a target: what is between the sentences of seg-source stays between those of it."""
@@ -199,10 +199,11 @@ def state_of(unit: Node, target: Node | None, text: str, source: str) -> State:
     return "fuzzy" if state.startswith("needs-") else "done"
 
 
-def content(segment: Segment, edit: Edit, source: Node, newline: bytes) -> bytes:
-    """Return the content of a target: a CDATA section where the source is one."""
-    cdata = source.cdata and not segment.codes
-    return markup(keep_margins(segment.source, edit.text), segment.codes, cdata).replace(b"\n", newline)
+def content(segment: Segment, edit: Edit, source: Node, raw: Raw) -> bytes:
+    """Return the content of a target: a CDATA section where the source is one and the encoding has all characters."""
+    text = keep_margins(segment.source, edit.text)
+    cdata = source.cdata and not segment.codes and raw.can_hold(text)
+    return markup(text, segment.codes, cdata).replace(b"\n", raw.newline)
 
 
 def alternative(edit: Edit, langs: tuple[str, str], prefix: bytes) -> bytes:

@@ -116,7 +116,7 @@ class Xliff2(Document):
     def _target(self, segment: Segment, edit: Edit, node: Node) -> Splice:
         source, target = node.child("source"), node.child("target")
         assert source is not None
-        text = content(segment, edit, source, self.raw.newline)
+        text = content(segment, edit, source, self.raw)
         if target is None:
             written = indentation(self.raw, source.start) + element(source.prefix, "target", {}, text)
             return Splice(source.end, source.end, written)

@@ -6,6 +6,7 @@ A task is a distinct source (with its codes and its previous version); segments 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,12 @@ class Result:
     def edit(self) -> Edit | None:
         """The new target."""
         return None if self.text is None else Edit(self.text, self.final, self.pair, self.flags)
+
+
+def kind_of(flag: str) -> str:
+    """Return the kind of a flag, without the words that it is about."""
+    known = re.match(r"(lost|extra|wrong|missing) \w+|\w+( long)?", flag)
+    return known[0] if known else flag
 
 
 def key_of(segment: Segment) -> bytes:

@@ -14,7 +14,7 @@ from fairseq_seg.explain.html import translation_words
 from fairseq_seg.explain.records import Explanation
 from fairseq_seg.files import write_whole
 from fairseq_seg.localize.analysis import BANDS, band_of
-from fairseq_seg.localize.journal import Result
+from fairseq_seg.localize.journal import Result, kind_of
 
 STYLE = """
 form { display: flex; flex-wrap: wrap; gap: .5rem 1rem; margin: 1rem 0; align-items: center }
@@ -119,12 +119,6 @@ def choice(name: str, counts: dict[str, int] | Counter[str]) -> str:
     """Return a list to choose from."""
     options = "".join(f'<option value="{escape(key)}">{escape(key)} ({count:,})' for key, count in counts.items())
     return f"<select name={name}><option value=''>all{options}</select>"
-
-
-def kind_of(flag: str) -> str:
-    """Return the kind of a flag, without the words that it is about."""
-    known = re.match(r"(lost|extra|wrong|missing) \w+|\w+( long)?", flag)
-    return known[0] if known else flag
 
 
 def rows(segment: Segment, result: Result, anchor: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ from fairseq_seg.documents.segment import Document, Edit, Segment, Unit
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import UNFINISHED, write_whole
 from fairseq_seg.localize.files import Job, check_outputs
-from fairseq_seg.localize.journal import Journal, Result, key_of
+from fairseq_seg.localize.journal import Journal, Result, key_of, kind_of
 from fairseq_seg.localize.translate import translate_journal
 
 READ = 5000
@@ -44,7 +43,7 @@ class Counts:
     repeated: int = 0  # of these, the same as a segment before
     flagged: int = 0  # of these, to be looked at
     left: int = 0  # could not be translated
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, int] = field(default_factory=dict)  # what there is to be looked at
 
     def add(self, result: Result, repeated: bool) -> None:
         """Count a result."""
@@ -53,7 +52,8 @@ class Counts:
         self.left += result.text is None
         self.exact += result.final
         self.flagged += bool(result.flags) and result.text is not None
-        self.reasons.update(" ".join(flag.split()[:2]).rstrip(":") for flag in result.flags)
+        for kind in map(kind_of, result.flags):
+            self.reasons[kind] = self.reasons.get(kind, 0) + 1
 
     def __str__(self) -> str:
         text = f"{self.segments:,} segments, {self.translated:,} translated"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_seg.documents.po_syntax import quote, unquote
 from fairseq_seg.documents.formats import open_document
+from fairseq_seg.documents.po_syntax import quote, unquote
 from fairseq_seg.documents.segment import Edit
 from fairseq_seg.errors import SegError
 from tests.document_files import LANGS, PAIR, PO, changes, edited, only, segments

@@ -19,7 +19,7 @@ RUN = PATH="$(abspath $(VENV))/bin:$$PATH"
 
 .PHONY: help setup demo test bench lint
 help:
-	@echo "make demo    train a plain and a search-guided translator on LibreOffice's help (about 20 minutes on two cores)"
+	@echo "make demo    train a plain and a search-guided translator on LibreOffice's help (under half an hour on two cores)"
 	@echo "             make demo CORPUS=PREFIX takes PREFIX.en and PREFIX.fr instead"
 	@echo "make test    run the tests"
 	@echo "make bench   run all benchmarks and print their ratios (about 15 minutes on two quiet cores)"

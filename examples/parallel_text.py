@@ -18,7 +18,8 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 from tqdm import tqdm
 
-from fairseq_seg.files import make_whole
+from fairseq_seg.errors import SegError, command
+from fairseq_seg.files import make_whole, read_text_file
 
 SEED = 1
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -69,20 +70,12 @@ def is_translation(source: str, target: str, size: Size) -> bool:
 
 def pairs_from_text(prefix: str, source_language: str, target_language: str) -> Iterator[Pair]:
     """Pair the lines of PREFIX.source and PREFIX.target; for want of pages, fifty lines are taken for one."""
-    lines = []
-    for path in (Path(f"{prefix}.{language}") for language in (source_language, target_language)):
-        try:
-            lines.append(path.read_text(encoding="utf-8").split("\n"))
-        except FileNotFoundError:
-            raise SystemExit(f"{path} is not there: --corpus takes what stands before .{source_language}.") from None
-        except UnicodeDecodeError:
-            raise SystemExit(f"{path} is not UTF-8 text: convert it, e.g. with iconv.") from None
-    if len(lines[0]) != len(lines[1]):
-        counts = f"{len(lines[0])} and {len(lines[1])}"
-        raise SystemExit(
-            f"The two files of --corpus {prefix} have {counts} lines: line n of one must translate line n."
-        )
-    for number, (source, target) in enumerate(zip(*lines, strict=True)):
+    paths = [f"{prefix}.{language}" for language in (source_language, target_language)]
+    sources, targets = (read_text_file(path, f"--corpus {prefix}: {path}") for path in paths)
+    if len(sources) != len(targets):
+        counts = f"{len(sources)} and {len(targets)}"
+        raise SegError(f"The files of --corpus {prefix} have {counts} lines: line n of one must translate line n.")
+    for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
         yield Pair(clean(source), clean(target), f"lines {number // 50}")
 
 
@@ -94,7 +87,7 @@ def without_repeats(pairs: Iterable[Pair]) -> list[Pair]:
     return list(first.values())
 
 
-def best_matches(queries: Sequence[str], memory: Sequence[str]) -> list[float]:
+def nearest_scores(queries: Sequence[str], memory: Sequence[str]) -> list[float]:
     """Return for every query the fuzzy score (Eq. 3, on words) of the nearest other sentence of `memory`."""
     # One character per word: the edit distance of strings is several times quicker than that of lists.
     symbols: dict[str, str] = {}
@@ -119,7 +112,7 @@ def best_matches(queries: Sequence[str], memory: Sequence[str]) -> list[float]:
 def split(pairs: Sequence[Pair], held_out: int) -> dict[str, list[Pair]]:
     """Draw dev and test at random, `held_out` pairs each but at most a tenth; the rest is for training."""
     if len(pairs) < 10:
-        raise SystemExit(f"Only {len(pairs)} usable pairs were found, at least 10 are needed: check the input.")
+        raise SegError(f"Only {len(pairs)} usable pairs were found, at least 10 are needed: check the input.")
     shuffled = sorted(pairs, key=lambda pair: pair.source)
     random.Random(SEED).shuffle(shuffled)
     held_out = min(held_out, len(shuffled) // 10)
@@ -144,7 +137,7 @@ def statistics(splits: dict[str, list[Pair]], source_language: str, target_langu
         average = f"{source / len(pairs):.1f} / {target / len(pairs):.1f}"
         rows.append(f"| {name} | {len(pairs):,} | {source:,} | {target:,} | {average} |")
     source, target = (len(set(side)) for side in all_tokens("train"))
-    best = best_matches([p.source for p in splits["test"][:1000]], [p.source for p in splits["train"]])
+    best = nearest_scores([p.source for p in splits["test"][:1000]], [p.source for p in splits["train"]])
     shares = [sum(score >= bound for score in best) / len(best) for bound in (0.5, 0.7, 0.9)]
     return "\n".join(rows) + (
         f"\n\nWords in the training set: {source_language} {source:,}, {target_language} {target:,}.\n"
@@ -156,7 +149,7 @@ def statistics(splits: dict[str, list[Pair]], source_language: str, target_langu
 def write_once(make: Callable[[], dict[str, list[Pair]]], source: str, target: str, output: Path) -> None:
     """Write a corpus and its statistics into a new folder, whole or not at all; keep an existing one."""
     if output.exists():
-        print(f"{output} exists and is kept; remove it to rebuild it.")
+        print(f"{output} exists and is kept: remove it to rebuild it.")
     else:
         splits = make()
         with make_whole(output) as folder:
@@ -168,6 +161,7 @@ def write_once(make: Callable[[], dict[str, list[Pair]]], source: str, target: s
     print((output / "statistics.md").read_text(encoding="utf-8"), end="")
 
 
+@command("parallel_text.py")
 def run(description: str, divide: Callable[[Iterable[Pair]], dict[str, list[Pair]]]) -> None:
     """Run the command line of a script that divides two text files into train, dev and test."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)

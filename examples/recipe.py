@@ -24,13 +24,11 @@ from threading import Event
 
 from tqdm import tqdm
 
+from fairseq_seg.errors import SegError, command
+
 ROOT = Path(__file__).resolve().parents[1]
 NO_MEMORY = re.compile(r"--memory-k[ =]0\b")
 WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
-
-
-class RecipeError(Exception):
-    """Bad input or a failed step, described in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -75,32 +73,32 @@ def read_recipe(path: Path) -> Recipe:
         with path.open("rb") as stream:
             entries = tomllib.load(stream)
     except OSError as error:
-        raise RecipeError(f"{path} cannot be read: {error.strerror}.") from None
+        raise SegError(f"{path} cannot be read: {error.strerror}.") from None
     except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{path} is not TOML: {error}.") from None
+        raise SegError(f"{path} is not TOML: {error}.") from None
     try:
         systems = {name: System(**options) for name, options in entries.pop("systems", {}).items()}
         recipe = Recipe(**entries, systems=systems)
     except TypeError as error:
-        raise RecipeError(f"{path}: {str(error).split('__init__() ')[-1]}.") from None
+        raise SegError(f"{path}: {str(error).split('__init__() ')[-1]}.") from None
     for name in systems:
         if not WORDS.fullmatch(name.replace(" ", "-")):
-            raise RecipeError(f"{path}: a system's name has letters, digits, blanks and hyphens only, not '{name}'.")
+            raise SegError(f"{path}: a system's name has letters, digits, blanks and hyphens only, not '{name}'.")
     for name in (recipe.sweep, *(system.trained_as for system in systems.values())):
         if name and (name not in systems or systems[name].trained_as):
-            raise RecipeError(f"{path}: '{name}' is not one of the systems that are trained.")
+            raise SegError(f"{path}: '{name}' is not one of the systems that are trained.")
     return recipe
 
 
 def pair_of(direction: str, pairs: list[str]) -> str:
     """Return the language pair whose text a direction is trained on: itself or its reverse."""
     if direction.count("-") != 1:
-        raise RecipeError(f"{direction} is not a direction: write two languages, as in en-fr.")
+        raise SegError(f"{direction} is not a direction: write two languages, as in en-fr.")
     turned = "-".join(reversed(direction.split("-")))
     for pair in pairs:
         if pair in (direction, turned):
             return pair
-    raise RecipeError(f"{direction} is not one of the recipe's directions: its pairs are {', '.join(pairs)}.")
+    raise SegError(f"{direction} is not one of the recipe's directions: its pairs are {', '.join(pairs)}.")
 
 
 def outdated(mark: Path, command: list[str], after: Sequence[Path]) -> str:
@@ -126,7 +124,7 @@ class Runner:
         if not mark.exists() or outdated(mark, command, after):
             self.show(command)
             if subprocess.run(command, cwd=ROOT, env=self.environment).returncode:
-                raise RecipeError(f"The step '{step}' failed: see its message above.")
+                raise SegError(f"The step '{step}' failed: see its message above.")
             mark.write_text(shlex.join(command), encoding="utf-8")
         return mark
 
@@ -135,7 +133,7 @@ class Runner:
         """Refuse to resume a training, finished or not, with another command: only the user may remove it."""
         begun = folder / "train.begun"
         if begun.exists() and any(folder.glob("checkpoint*.pt")) and (reason := outdated(begun, command, after)):
-            raise RecipeError(
+            raise SegError(
                 f"{folder} was trained {reason}: remove that folder to train it again, or give another --output."
             )
 
@@ -162,7 +160,7 @@ class Runner:
         if process.returncode:
             lines = (folder / "train.out").read_text(encoding="utf-8", errors="replace").split("\n")
             said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
-            raise RecipeError(f"Training {name} failed: {said.strip()} (all of it: {folder / 'train.out'})")
+            raise SegError(f"Training {name} failed: {said.strip()} (all of it: {folder / 'train.out'})")
         finished.touch()
 
     @staticmethod
@@ -218,18 +216,8 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
             encode = ["seg-subword", "encode", "--model", f"{model}.model", "--input", plain, "--output", output]
             encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, [learned, plain]))
     files = ["--trainpref", symbols / "train", "--validpref", symbols / "dev", "--testpref", symbols / "test"]
-    command = [
-        "fairseq-preprocess",
-        "-s",
-        source,
-        "-t",
-        target,
-        *files,
-        *dictionaries,
-        "--destdir",
-        folder / "data-bin",
-    ]
-    return text, runner.once(folder, "binarize", command, encoded)
+    options = ["-s", source, "-t", target, *files, *dictionaries, "--destdir", folder / "data-bin"]
+    return text, runner.once(folder, "binarize", ["fairseq-preprocess", *options], encoded)
 
 
 def train_systems(
@@ -330,6 +318,7 @@ def evaluate(recipe: Recipe, direction: str, data: Path, made: Path, text: Path,
     runner.once(folder, "evaluate", command, used)
 
 
+@command("recipe.py", stopped="stopped. Rerun the command to resume.")
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -346,26 +335,21 @@ def main() -> None:
     args = parser.parse_args()
     # A plain `kill` stops the trainings as Ctrl-C does: one left behind would write into the folder of the next.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        run(args)
-    except RecipeError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("Stopped. Rerun the command to resume.")
+    run(args)
 
 
 def run(args: argparse.Namespace) -> None:
     """Run a recipe as the command line asks for it."""
     recipe = read_recipe(args.recipe)
     if unknown := set(args.systems or ()) - set(recipe.systems):
-        raise RecipeError(f"The recipe has no system '{min(unknown)}', only {', '.join(recipe.systems)}.")
+        raise SegError(f"The recipe has no system '{min(unknown)}', only {', '.join(recipe.systems)}.")
     output = (args.output or args.recipe.parent / "output").resolve()
     corpus = args.corpus and str(Path(args.corpus).absolute())
     directions = args.directions or recipe.directions or recipe.pairs
     environment = dict(os.environ)
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
     if shutil.which("fairseq-train", path=environment["PATH"]) is None:
-        raise RecipeError("fairseq-train was not found: run `make setup`, then use .venv/bin/python.")
+        raise SegError("fairseq-train was not found: run `make setup`, then use .venv/bin/python.")
     runner = Runner(environment)
     for direction in directions:
         pair = pair_of(direction, [*recipe.pairs, *(args.directions if corpus and args.directions else ())])

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -48,9 +49,7 @@ class Translation:
     source: str
     text: str  # detokenised
     score: float = 0.0  # mean log probability per symbol, of fairseq's search
-    flags: list[str] = field(
-        default_factory=list
-    )  # empty, cut (too long), exact (a memory's target), unknown (symbols)
+    flags: list[str] = field(default_factory=list)  # empty, cut (too long), exact (a memory's), unknown (symbols)
     pairs: list[RetrievedPair] = field(default_factory=list)  # that were retrieved, best first
     explanation: Explanation | None = None  # on request: the provenance of every symbol and word
 
@@ -63,12 +62,7 @@ class Translator:
     """
 
     def __init__(
-        self,
-        folder: str | Path,
-        *,
-        checkpoint: str | Path | None = None,
-        arguments: Sequence[str] = (),
-        **options: Any,
+        self, folder: str | Path, *, checkpoint: str | Path | None = None, arguments: Sequence[str] = (), **options: Any
     ):
         """Open a model.
 
@@ -79,7 +73,7 @@ class Translator:
                 cpu ...), in place of what the folder says.
             arguments: the same in the form of a command line; `options` have the last word.
         """
-        self._closed = False
+        self._closed, self._lock = False, Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="translator")
         try:
             self._session: Session = self._worker.submit(Session, Path(folder), checkpoint, arguments, options).result()
@@ -98,7 +92,7 @@ class Translator:
         `previous` has, for each text, an older version and its translation, or None: that pair comes first.
         """
         if isinstance(texts, str):
-            raise SegError("translate() takes a list of texts, not one text: put it into brackets.")
+            raise SegError("translate() takes a list of texts, not one text: put it in brackets.")
         return self.call(lambda session: session.translate(list(texts), provenance, previous))
 
     def exact_matches(self, texts: Sequence[str]) -> list[Translation | None]:
@@ -107,14 +101,17 @@ class Translator:
 
     def call(self, function: Callable[[Session], Result]) -> Result:
         """Run a function in the worker thread, with what that owns."""
-        if self._closed:
-            raise SegError("This translator is closed: open another.")
-        return self._worker.submit(function, self._session).result()
+        with self._lock:  # nothing may queue behind the closing
+            if self._closed:
+                raise SegError("This translator is closed: open another.")
+            waiting = self._worker.submit(function, self._session)
+        return waiting.result()
 
     def close(self) -> None:
-        """Finish what has begun, and let go of everything."""
-        if not self._closed:
-            self._closed = True
+        """Finish the calls that have begun, and release everything."""
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if not closed:
             self._worker.submit(self._session.close).result()
             self._worker.shutdown()
 

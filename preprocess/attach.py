@@ -57,7 +57,7 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@command("seg-attach", stopped="stopped; rerun the command to resume.")
+@command("seg-attach", stopped="stopped. Rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)

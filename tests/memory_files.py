@@ -77,11 +77,11 @@ BROKEN = [
     ("tmx", f"<tmx><body>\n{UNIT}<tu>&nbsp;</tu></body></tmx>".encode(), "line 3 is not valid XML"),
     ("tmx", entities(12, "&e11;").encode(), "line|entities"),
     ("tmx", entities(12, "<tuv lang='&e11;'/>").encode(), "line|entities"),
-    ("tmx", entities(1, "harmless").encode(), "declares entities before line 3"),
+    ("tmx", entities(1, "harmless").encode(), "entities are declared before line 3"),
     (
         "tmx",
         b"<!DOCTYPE tmx [<!ENTITY % x SYSTEM 'file:///etc/passwd'> %x;]>\n<tmx/>",
-        "declares entities before line 2",
+        "entities are declared before line 2",
     ),
     (
         "tmx",

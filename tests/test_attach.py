@@ -12,8 +12,11 @@ import pytest
 from fairseq_seg.corpus.attached import AttachedPairs
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.selection import Selection
+from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval import attach as attaching
 from fairseq_seg.retrieval.retriever import Retriever
+from fairseq_seg.retrieval.search import index_folder, open_retriever
 from preprocess import attach
 from tests.corpus import SOURCE, SPLITS, TARGET, binarize
 
@@ -245,6 +248,26 @@ def test_a_changed_data_bin_is_attached_anew(tmp_path):
     attach.main([str(folder)])
     assert load(folder).memory_fingerprint != stale
     assert len(load(folder)) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing"])
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_damaged_index_is_rebuilt(tmp_path, shards: int | None, damage: str, caplog):
+    """Every file but the one that says that the index is whole, and those that nobody reads."""
+    home = DataBin(make_data_bin(tmp_path / "one", [("a b c", "x"), ("a b d", "y")]))
+    expected = open_retriever(home, SearchSettings(), shards=shards).search([home.pair("train")[0][0]])
+    folder = index_folder(home)
+    for name in sorted(path.relative_to(folder) for path in folder.rglob("*") if path.stat().st_size):
+        path = folder / name
+        if path.is_dir() or path.name == "identity.json" or not path.exists():  # rebuilt with other names
+            continue
+        path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        caplog.clear()
+        with pytest.raises(SegError, match="is damaged .*: run seg-attach to rebuild it"):
+            open_retriever(home, SearchSettings(), may_build=False)
+        found = open_retriever(home, SearchSettings()).search([home.pair("train")[0][0]])
+        assert found.ids.tolist() == expected.ids.tolist(), name
+        assert "is damaged" in caplog.text and (folder / "shard1").exists() == (shards == 2)
 
 
 @pytest.mark.parametrize(

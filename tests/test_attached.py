@@ -125,9 +125,9 @@ def test_bad_files_are_refused_in_a_sentence(path):
 def test_other_data_is_refused_in_a_sentence(path):
     attached = AttachedPairs.load(path)
     attached.check("bb", "aa")
-    with pytest.raises(AttachedError, match="other data than this split .* run seg-attach again"):
+    with pytest.raises(AttachedError, match="not made from this split .* run seg-attach again"):
         attached.check("cc", "aa")
-    with pytest.raises(AttachedError, match="other data than the memory's pairs .* run seg-attach again"):
+    with pytest.raises(AttachedError, match="not made from the memory's pairs .* run seg-attach again"):
         attached.check("bb", "cc")
 
 

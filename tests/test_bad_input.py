@@ -99,7 +99,7 @@ def test_unknown_option_value(data_bin: Path, trained: Path, arguments: tuple, m
     ("arguments", "message"),
     [
         (("--fusion", "warm"), "argument --fusion: invalid choice: 'warm'"),
-        (("--memory-k", 2), "valid.en-fr.memory does not exist: run seg-attach on the data-bin first."),
+        (("--memory-k", 2), "valid.en-fr.memory does not exist: run seg-attach with the same -s and -t first."),
         (("--share-all-embeddings",), "--share-all-embeddings needs one dictionary for both"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_checkpoint_of_another_arch(data_bin: Path, tmp_path: Path):
     message = run_stock_until_it_stops("train", *arguments, tmp_path)
     assert "was trained with other options (--criterion cross_entropy --arch lstm)" in message
     start = [tmp_path / "new", "--finetune-from-model", tmp_path / "checkpoint_last.pt"]
-    assert "The checkpoint is of another --arch" in run_stock_until_it_stops("train", *arguments, *start)
+    assert "The checkpoint was trained with another --arch" in run_stock_until_it_stops("train", *arguments, *start)
 
 
 @pytest.mark.parametrize("task", [["--task", "translation"], []], ids=["translation", "none"])

@@ -285,7 +285,7 @@ def test_stats_and_help_come_at_once(seg_cache, tmp_path: Path, capsys):
             "give --memory-cache PATH",
         ),
         (["nowhere", "--path", "none.pt", "--memory-cache", "c"], "The data folder nowhere does not exist"),
-        (["DATA", "--memory-cache", "c"], "is not a model folder: it has no model.json"),
+        (["DATA", "--memory-cache", "c"], "is not a model folder (no model.json)"),
     ],
 )
 def test_bad_command_lines(arguments, message, data_bin, tmp_path: Path, monkeypatch):

@@ -176,7 +176,7 @@ def test_the_fingerprint_of_a_file_is_of_its_bytes(tmp_path: Path):
     assert first == again and len({first, second, third}) == 3
 
 
-def test_a_planted_link_is_not_followed(tmp_path: Path):
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Somebody who may write to the folder cannot make us write to a file of ours."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -186,6 +186,11 @@ def test_a_planted_link_is_not_followed(tmp_path: Path):
         stream.write(b"new")
     assert precious.read_text() == "mine" and (tmp_path / "out").read_text() == "new"
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o666 & ~umask()
+    monkeypatch.setattr("fairseq_seg.files.secrets.token_hex", lambda size: "guessed")
+    (tmp_path / "out.guessed.new").symlink_to(precious)
+    with pytest.raises(FileExistsError), write_whole(tmp_path / "out") as stream:
+        stream.write(b"newer")
+    assert precious.read_text() == "mine" and (tmp_path / "out").read_text() == "new"
 
 
 def umask() -> int:

@@ -82,8 +82,8 @@ def test_bad_pairs_are_left_out(source, target):
 
 def test_best_match_is_another_sentence():
     memory = ["open the file now", "open the door now", "something else"]
-    assert prepare.best_matches(memory[:1], memory) == [0.75]
-    assert prepare.best_matches(["open the file today"], memory) == [0.75]
+    assert prepare.nearest_scores(memory[:1], memory) == [0.75]
+    assert prepare.nearest_scores(["open the file today"], memory) == [0.75]
 
 
 def test_subset_takes_the_pages_that_repeat_each_other():
@@ -156,13 +156,13 @@ def assert_refused(run: subprocess.CompletedProcess, *words: str) -> None:
 def test_bad_input_is_refused_in_a_sentence(tmp_path):
     output = ("--output", tmp_path / "out")
     (tmp_path / "odd.en").write_text("insert a row\nremove a row\n")
-    assert_refused(run_prepare("--corpus", tmp_path / "odd", *output), "odd.fr is not there")
+    assert_refused(run_prepare("--corpus", tmp_path / "odd", *output), "odd.fr cannot be read: No such file")
     (tmp_path / "odd.fr").write_text("insérer une ligne\n")
-    assert_refused(run_prepare("--corpus", tmp_path / "odd", *output), "3 and 2 lines")
+    assert_refused(run_prepare("--corpus", tmp_path / "odd", *output), "2 and 1 lines")
     (tmp_path / "odd.fr").write_text("insérer une ligne\nsupprimer une ligne\n")
     assert_refused(run_prepare("--corpus", tmp_path / "odd", *output), "2 usable pairs")
     (tmp_path / "odd.fr").write_bytes("insérer\n".encode("latin-1"))
-    assert_refused(run_prepare("--corpus", tmp_path / "odd", *output), "not UTF-8")
+    assert_refused(run_prepare("--corpus", tmp_path / "odd", *output), "odd.fr: line 1 is not UTF-8")
     assert not (tmp_path / "out").exists()
 
 

@@ -147,8 +147,8 @@ def test_bad_line_of_standard_input_comes_after_the_good_ones(
         ("add {path} alone", "Give a source and a target, or neither"),
         ("add {path} the \x07", "The pair cannot be added to {path}: it has a control character."),
         ("update {path} 1", "Nothing to change: give --source, --target or --attribute."),
-        ("update {path} 1 --target x", "{path} has no entry 1."),
-        ("delete {path} 1", "{path} has no entry 1."),
+        ("update {path} 1 --target x", "{path} has no pair 1."),
+        ("delete {path} 1", "{path} has no pair 1."),
     ],
 )
 def test_errors_are_one_sentence(path: Path, arguments: str, message: str):

@@ -10,7 +10,7 @@ from fairseq_seg.corpus.selection import Selection, greedy_coverage
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval.fuzzy import as_characters
 from fairseq_seg.source.memories import check_memories, check_subwords, parse_memories
-from fairseq_seg.source.pair_source import PairSource, Wanted, open_live
+from fairseq_seg.source.pair_source import PairSource, Wanted, exact_pairs, open_live
 from fairseq_seg.store.store import TranslationMemory
 from preprocess import subword
 from tests.corpus import SOURCE, TARGET, Corpus, vocabulary
@@ -131,6 +131,27 @@ def test_what_has_an_unknown_symbol_is_not_an_exact_match(retrieve, data_bin: Pa
     assert retrieve(memory, "the Name1 of plugh", exact="ignore") == [("unknown.mem:1", 1)]
 
 
+def test_a_copy_is_verbatim_or_not_made(data_bin: Path, tmp_path: Path):
+    """Without the texts of sentences, as in fairseq's commands, only what symbols spell is compared and returned."""
+    pairs = (
+        ("the Name1", "le Secret1"),
+        ("the Name2", "le\u00a0Secret2"),
+        ("the Name3", "le xyzzy"),
+        ("of  Name4", "un"),
+    )
+    wanted = Wanted(Selection(1), make(tmp_path / "exact.mem", data_bin, *pairs), exact="copy")
+    sentences = [symbols(source) for source, _ in pairs]
+    found = open_live(DataBin(data_bin, SOURCE, TARGET), wanted).retrieve(sentences)
+    assert exact_pairs(sentences, found, wanted) == [0, None, None, None]
+    assert exact_pairs(sentences, found, wanted, [source for source, _ in pairs]) == [0, 1, 2, 3]
+    assert exact_pairs(sentences, found, wanted, ["the Name1", "the\u00a0Name2", "the Name3 ", "of Name4"]) == [
+        0,
+        None,
+        2,
+        None,
+    ]
+
+
 def test_a_retrieved_pair_stays_as_it_was(data_bin: Path, client: str):
     source = live(data_bin, client, k=1)
     first = source.retrieve([symbols(SENTENCE), symbols(SENTENCE)])
@@ -151,7 +172,7 @@ def test_memories_of_other_symbols_are_refused(data_bin: Path, client: str, tmp_
         return str(stop.value)
 
     check_memories(f"{client},train", (SOURCE, TARGET), WORDS)
-    assert "made with another dictionary of fr than the model's" in message(client, dictionaries=[WORDS[0], WORDS[0]])
+    assert "does not use the model's fr dictionary" in message(client, dictionaries=[WORDS[0], WORDS[0]])
     assert "is a memory for en-fr, but the model translates fr-en" in message(client, (TARGET, SOURCE), WORDS[::-1])
     assert "is not a translation memory: make one with `seg-memory create`" in message(str(tmp_path / "none"))
 

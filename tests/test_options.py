@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_seg.cli import evaluate
 from fairseq_seg.cli.options import DefaultsFormatter, positive
+from preprocess import stats
 from tests.stock import ROOT
 
 COMMANDS = re.findall(r"(seg-\w+) = ([\w.]+):main", (ROOT / "setup.py").read_text())
@@ -96,3 +98,17 @@ def test_every_option_of_the_plugin_is_listed():
     known = {name for action in stock._actions for name in action.option_strings}
     added = {name for action in plugin._actions for name in action.option_strings} - known
     assert "--preset" in added and [name for name in sorted(added) if f"| `{name}" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "package", "extra"),
+    [
+        (evaluate.main, ["nowhere", "--html", "page.html"], "matplotlib", "evaluate"),
+        (evaluate.main, ["nowhere"], "sacremoses", "evaluate"),
+        (stats.main, ["nowhere", "--png", "scores.png"], "matplotlib", "plots"),
+    ],
+)
+def test_a_missing_extra_is_named_before_the_work(main, arguments, package, extra, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit, match=rf"needs {package}: run pip install 'fairseq-seg\[{extra}\]'"):
+        main(arguments)

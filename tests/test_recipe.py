@@ -14,6 +14,7 @@ import pytest
 
 from fairseq_seg import Translator
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.errors import SegError
 from tests.corpus import make_corpus
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -179,7 +180,7 @@ def test_a_step_runs_again_when_its_command_or_what_it_uses_changed(tmp_path: Pa
     os.utime(used, ns=(later, later))
     runner.once(tmp_path, "step", ["sh", "-c", f"echo b >> {log}"], [used])
     assert log.read_text() == "a\nb\nb\n"
-    with pytest.raises(recipe.RecipeError, match="The step 'step' failed"):
+    with pytest.raises(SegError, match="The step 'step' failed"):
         runner.once(tmp_path, "step", ["false"], [used])
     runner.once(tmp_path, "step", ["sh", "-c", f"echo b >> {log}"], [used])  # as before the failure
 
@@ -191,15 +192,15 @@ def test_a_training_is_not_mixed_with_another(tmp_path: Path):
     recipe.Runner.check_training(tmp_path, ["train", "fast"], [used])  # it failed before its first checkpoint
     (tmp_path / "checkpoint_last.pt").touch()
     recipe.Runner.check_training(tmp_path, ["train", "slowly"], [used])
-    with pytest.raises(recipe.RecipeError, match="was trained with other options: remove that folder"):
+    with pytest.raises(SegError, match="was trained with other options: remove that folder"):
         recipe.Runner.check_training(tmp_path, ["train", "fast"], [used])
     later = begun.stat().st_mtime_ns + 1
     os.utime(used, ns=(later, later))
-    with pytest.raises(recipe.RecipeError, match="was trained before its input was rebuilt"):
+    with pytest.raises(SegError, match="was trained before its input was rebuilt"):
         recipe.Runner.check_training(tmp_path, ["train", "slowly"], [used])
 
 
-@pytest.mark.parametrize("stopped_by", [recipe.RecipeError("no memory left"), KeyboardInterrupt()])
+@pytest.mark.parametrize("stopped_by", [SegError("no memory left"), KeyboardInterrupt()])
 def test_nothing_begins_after_a_failure_or_ctrl_c(tmp_path: Path, stopped_by: BaseException):
     begun = []
 
@@ -244,7 +245,7 @@ def test_no_training_outlives_its_recipe(tmp_path: Path, number: int):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     process.send_signal(number)
-    assert "Stopped. Rerun the command to resume." in process.communicate(timeout=30)[1]
+    assert "recipe.py: stopped. Rerun the command to resume." in process.communicate(timeout=30)[1]
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
 
@@ -279,7 +280,7 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
         (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
         (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
         (("", ""), ["--directions", "enfr"], "enfr is not a direction"),
-        (("", ""), ["--corpus", "gone"], "is not there"),
+        (("", ""), ["--corpus", "gone"], "cannot be read: No such file"),
     ],
 )
 def test_wrong_input(tmp_path: Path, change: tuple[str, str], arguments: list[str], said: str):

@@ -119,7 +119,7 @@ def test_statistics_of_parts_add_up(texts):
 
 def test_an_index_in_another_number_of_shards_is_refused(tmp_path, texts):
     shards.build_shards(tmp_path / "four", lambda part: texts[part], IDENTITY, 4)
-    with pytest.raises(SegError, match="four is in 4 shards and the index of this run in 2: copy"):
+    with pytest.raises(SegError, match="four has 4 shards, but the index of this run has 2: copy"):
         shards.Shard(tmp_path / "four", IDENTITY, 0, 2, 2.0, 1.0)
 
 

@@ -105,7 +105,7 @@ def ctrl_c():
 def test_ctrl_c_stops_and_the_next_run_goes_on(ctrl_c, quiet_spark, fresh, local, monkeypatch):
     monkeypatch.setattr(attaching, "CHUNK", 10)
     watcher = act_when_some_are_done(fresh, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(SystemExit, match="stopped; rerun the command to resume"):
+    with pytest.raises(SystemExit, match="stopped. Rerun the command to resume"):
         attach.main([str(fresh), "--spark", "local[1]", "--spark-partitions", "40"])
     watcher.join()
     assert 3 <= len(list(fresh.glob("train.*.part/*.npz"))) < 40 and not list(fresh.glob("*.memory"))

@@ -176,8 +176,8 @@ def test_update(memory: TranslationMemory):
     assert memory.pair(id)[1:3] == ("Name1", "Secret1") and memory.pair(id).attributes == {}
     # Found under its new source.
     assert memory.add("Name1", "Secret1") == id
-    assert f"delete entry {other} instead" in error(memory.update, other, "Name1", "Secret1")
-    assert "no entry 99" in error(memory.update, 99, "a", "b")
+    assert f"delete pair {other} instead" in error(memory.update, other, "Name1", "Secret1")
+    assert "no pair 99" in error(memory.update, 99, "a", "b")
 
 
 def test_long_entry_may_be_updated_but_not_grow(memory: TranslationMemory):
@@ -189,10 +189,10 @@ def test_long_entry_may_be_updated_but_not_grow(memory: TranslationMemory):
 
 def test_delete_is_all_or_none_and_ids_are_never_given_again(memory: TranslationMemory):
     ids = [memory.add("the", target) for target in ("le", "un", "de")]
-    assert "no entry 99" in error(memory.delete, ids[0], 99)
+    assert "no pair 99" in error(memory.delete, ids[0], 99)
     assert len(memory) == 3
     memory.delete(ids[1], ids[2])
-    assert "no entry 3" in error(memory.pair, ids[2])
+    assert "no pair 3" in error(memory.pair, ids[2])
     assert memory.add("the", "de") == 4
 
 
@@ -248,7 +248,7 @@ def test_other_dictionaries_are_refused(memory: TranslationMemory, tmp_path: Pat
         file.write("nouveau 1\n")
     other = dictionary_fingerprint(read_dictionary(tmp_path / "words" / "dict.fr.txt"))
     message = error(memory.check_symbols, own[0], other)
-    assert "another dictionary of fr than the model's" in message and str(memory.path) in message
+    assert "does not use the model's fr dictionary" in message and str(memory.path) in message
     with TranslationMemory.create(tmp_path / "other", SOURCE, TARGET, tmp_path / "words") as changed:
         assert changed.symbols_fingerprint != memory.symbols_fingerprint
     # Counts may differ: they do not change an id.
@@ -259,7 +259,7 @@ def test_other_dictionaries_are_refused(memory: TranslationMemory, tmp_path: Pat
 
 def test_dictionary_changed_within_the_memory_is_refused(memory: TranslationMemory):
     (memory.path / "dict.en.txt").write_text("the 1\n")
-    assert "dict.en.txt has changed since the memory was made" in error(memory.add, "the", "le")
+    assert "dict.en.txt has changed since the memory was created" in error(memory.add, "the", "le")
 
 
 def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path):

@@ -1,9 +1,11 @@
 """`fairseq_seg.Translator`: a model folder and memories, opened once, from Python."""
 
+import gc
 import shutil
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -145,7 +147,6 @@ def test_an_exact_match_is_of_texts_and_returned_to_the_letter(small, folder, tm
 
 def test_nothing_is_kept_of_a_sentence_that_was_served(small, translator):
     """The objects that a translator holds do not grow with the sentences that it has translated."""
-    import gc
 
     def held() -> int:
         gc.collect()
@@ -159,10 +160,44 @@ def test_nothing_is_kept_of_a_sentence_that_was_served(small, translator):
     assert held() - before < 5 * len(sources)
 
 
+def test_no_bytes_are_kept_of_a_sentence_that_was_served(translator):
+    """Texts, which the count of objects does not see, neither."""
+    size = 200_000
+    translator.translate(["a" * size])
+    tracemalloc.start()
+    try:
+        for number in range(5):
+            translator.translate([f"{number}" * size])
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < size
+
+
 def test_a_closed_translator_says_so(folder):
     translator = Translator(folder, **OPTIONS)
     translator.close()
     translator.close()
+    with pytest.raises(SegError, match="This translator is closed"):
+        translator.translate(["one"])
+
+
+def test_closing_waits_for_a_call_that_has_begun(small, folder, monkeypatch: pytest.MonkeyPatch):
+    """Also for one that has just seen that the translator is open, and has not queued yet."""
+    translator = Translator(folder, **OPTIONS)
+    submit, closing = translator._worker.submit, threading.Thread(target=translator.close)
+
+    def submit_late(*job):
+        if threading.current_thread() is not closing:
+            closing.start()
+            closing.join(timeout=1)
+        return submit(*job)
+
+    monkeypatch.setattr(translator._worker, "submit", submit_late)
+    [translation] = translator.translate([small.test[0].source])
+    closing.join()
+    assert translation.text
     with pytest.raises(SegError, match="This translator is closed"):
         translator.translate(["one"])
 
@@ -192,7 +227,7 @@ def test_what_cannot_be_opened_is_an_exception_with_one_sentence(folder, attache
     for lang in (SOURCE, TARGET):
         (tmp_path / f"dict.{lang}.txt").write_text("word 1\n")
     TranslationMemory.create(tmp_path / "other.mem", SOURCE, TARGET, tmp_path).close()
-    assert "was made with another dictionary" in message(folder, memory=str(tmp_path / "other.mem"))
+    assert "does not use the model's en dictionary" in message(folder, memory=str(tmp_path / "other.mem"))
     assert "The options are wrong" in message(folder, beams=3)
     assert "does not exist" in message(attached, checkpoint=tmp_path / "none.pt")
 

@@ -13,17 +13,7 @@ import numpy as np
 import torch
 from rounds import interleave, peak_megabytes, print_table, ratios, spread, write_json
 from tqdm import tqdm
-from translator import (
-    decoder,
-    parser,
-    random_batch,
-    random_rows,
-    seg_criterion,
-    seg_model,
-    start,
-    trainer,
-    vocabulary,
-)
+from translator import decoder, parser, random_batch, random_rows, seg_criterion, seg_model, start, trainer, vocabulary
 
 from fairseq_seg.corpus.pairs import PairTable, RankedPairs
 from fairseq_seg.corpus.sequences import Sequences

@@ -102,7 +102,7 @@ def measure(options: argparse.Namespace, data: str, processes: int, k: int) -> d
         except queue.Empty:
             if failed := [reader for reader in readers if reader.exitcode]:
                 everyone.abort()
-                sys.exit(f"A reading process ended with code {failed[0].exitcode}; see its message above.")
+                sys.exit(f"A reading process ended with code {failed[0].exitcode}: see its message above.")
     for reader in readers:
         reader.join()
     return {name: sum(figure[name] for figure in figures) / processes / MB for name in figures[0]}

@@ -58,7 +58,7 @@ def wait_for(condition: Callable):
     end = time.monotonic() + PATIENCE_SECONDS
     while not (value := condition()):
         if time.monotonic() > end:
-            raise TimeoutError("waited in vain")
+            raise TimeoutError(f"Spark was not ready after {PATIENCE_SECONDS} seconds")
         time.sleep(0.05)
     return value
 

@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see whether everything runs here")
     options = parser.parse_args(arguments)
     if options.data is not None and not Path(options.data).is_dir():
-        parser.error(f"{options.data} is not a folder; give an attached data-bin, or nothing for generated data")
+        parser.error(f"{options.data} is not a folder: give an attached data-bin, or nothing for generated data")
     options.json.parent.mkdir(parents=True, exist_ok=True)
     about, start = machine(), time.monotonic()
     results: dict[str, dict] = {}

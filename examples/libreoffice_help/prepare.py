@@ -13,6 +13,8 @@ from pathlib import Path
 import help_pages
 from tqdm import tqdm
 
+from fairseq_seg.errors import command
+
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # the examples are scripts, not a package
 
@@ -20,10 +22,10 @@ from parallel_text import (  # noqa: E402
     FULL,
     Pair,
     Size,
-    best_matches,
     clean,
     cleaned,
     is_translation,  # noqa: F401  (document.py takes it from here)
+    nearest_scores,
     pairs_from_text,
     split,
     write_once,
@@ -64,7 +66,7 @@ def repetitive_pages(pairs: Sequence[Pair], limit: int) -> list[Pair]:
     pairs = pairs[:COMPARED]
     sources = [pair.source for pair in pairs]
     scores: dict[str, list[float]] = {}
-    for pair, score in zip(pairs, best_matches(sources, sources), strict=True):
+    for pair, score in zip(pairs, nearest_scores(sources, sources), strict=True):
         scores.setdefault(pair.page, []).append(score)
     ranking = sorted(scores, key=lambda page: (-sum(scores[page]) / len(scores[page]), page))
     kept, count = set(), 0
@@ -75,6 +77,7 @@ def repetitive_pages(pairs: Sequence[Pair], limit: int) -> list[Pair]:
     return [pair for pair in pairs if pair.page in kept]
 
 
+@command("prepare.py")
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -14,7 +14,8 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "inputs", type=Path, nargs="*", metavar="PATH", help="checkpoints, or one folder: all its numbered checkpoints"
     )
-    parser.add_argument("--inputs", type=Path, nargs="+", default=[], dest="named", metavar="PATH", help="the same")
+    help = "the same paths, as fairseq's own script takes them"
+    parser.add_argument("--inputs", type=Path, nargs="+", default=[], dest="named", metavar="PATH", help=help)
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help="file to write the averaged model to"
     )

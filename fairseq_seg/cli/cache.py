@@ -186,7 +186,7 @@ def fill(options: argparse.Namespace, rest: list[str]) -> None:
     print(describe(Path(cfg.task.memory_cache)))
 
 
-@command("seg-cache", stopped="stopped; rerun the command to resume.")
+@command("seg-cache", stopped="stopped. Rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = get_parser()

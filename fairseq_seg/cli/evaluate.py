@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_seg.cli.options import add_data_bin
 from fairseq_seg.errors import SegError, command, need
 from fairseq_seg.files import write_whole
 
@@ -30,7 +31,7 @@ example:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """Describe the command line."""
+    """Return the command's parser."""
     parser = argparse.ArgumentParser(
         prog="seg-evaluate",
         description="Score systems on a split of an attached data-bin, and compare them with TM, the copied target of "
@@ -38,9 +39,7 @@ def get_parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", metavar="DATA-BIN", help="a data-bin that seg-attach has run on")
-    parser.add_argument("-s", "--source-lang", help="source language (default: the first of the data-bin)")
-    parser.add_argument("-t", "--target-lang", help="target language (default: the second of the data-bin)")
+    add_data_bin(parser, "a data-bin that seg-attach has run on")
     parser.add_argument("--split", default="test", help="the split to score (default: test)")
     parser.add_argument(
         "--references", metavar="FILE", help="detokenised references (default: the binarized target side)"
@@ -71,6 +70,16 @@ def get_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="output of seg-explain --json, or a checkpoint and options: shows gates in the page's examples",
     )
+    parser.add_argument(
+        "--terms",
+        metavar="FILE",
+        help="a list of terms (source term, tab, target term): shows how many are translated as it says",
+    )
+    parser.add_argument(
+        "--judge",
+        metavar="CHECKPOINT",
+        help="a checkpoint and options: shows the wrong copies in all translations, by this model's attention",
+    )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as one page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers as JSON")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write every figure as PNG and SVG")
@@ -79,9 +88,12 @@ def get_parser() -> argparse.ArgumentParser:
 
 def evaluate(options: argparse.Namespace, command_line: str) -> Report:
     """Read or generate the translations, and score them."""
+    from fairseq_seg.corpus.terms import Terms
+    from fairseq_seg.evaluate.copies import check_judge, judge_copies
     from fairseq_seg.evaluate.curves import read_curve
     from fairseq_seg.evaluate.examples import examples_of_outputs, explained_examples
     from fairseq_seg.evaluate.outputs import System
+    from fairseq_seg.evaluate.quality import measure_quality
     from fairseq_seg.evaluate.report import Report
     from fairseq_seg.evaluate.scores import score_systems
     from fairseq_seg.evaluate.split import load_split
@@ -103,6 +115,9 @@ def evaluate(options: argparse.Namespace, command_line: str) -> Report:
         raise SegError(f"--baseline {baseline} is not one of the systems: choose from {', '.join(names)}.")
     # Cheap input is read first, so that a misspelt file is reported before anything is translated.
     split = load_split(options.data, options.split, options.source_lang, options.target_lang, options.references)
+    terms = Terms.read(options.terms) if options.terms else None
+    if options.judge:
+        check_judge(options.judge, split)
     curves = [read_curve(name, files) for name, *files in options.log]
     kept = (options.html or options.json or Path("seg-evaluate")).with_suffix(".outputs")
     systems = [translation_memory(split)]
@@ -111,7 +126,9 @@ def evaluate(options: argparse.Namespace, command_line: str) -> Report:
     sweep = read_sweep(options.sweep, split, kept)
     scores = score_systems(split, systems, baseline)
     swept = score_systems(split, [systems[0], *sweep], "TM").systems[1:] if sweep else []
-    report = Report(split, scores, swept, curves, [], command_line)
+    copies = judge_copies(options.judge, split, systems, kept) if options.judge else None
+    quality = measure_quality(split, systems, baseline, terms, copies)
+    report = Report(split, scores, swept, curves, [], command_line, quality, options.judge or "")
     best = report.best_system()
     if best is None and options.examples:
         raise SegError("--examples compares a system with the baseline: name both with --system.")
@@ -155,7 +172,7 @@ def run(options: argparse.Namespace, command_line: str) -> None:
         print(f"\nWritten: {', '.join(written)}")
 
 
-@command("seg-evaluate", stopped="stopped; rerun the command to resume.")
+@command("seg-evaluate", stopped="stopped. Rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_seg.cli.options import DefaultsFormatter, positive
+from fairseq_seg.cli.options import DefaultsFormatter, add_subword_models, positive
 from fairseq_seg.errors import SegError, command, visible
 
 if TYPE_CHECKING:
@@ -150,13 +150,7 @@ def get_parser() -> argparse.ArgumentParser:
     )
     new.add_argument("-s", "--source-lang", required=True, metavar="LANG", help="source language")
     new.add_argument("-t", "--target-lang", required=True, metavar="LANG", help="target language")
-    for side in ("source", "target"):
-        new.add_argument(
-            f"--spm-{side}",
-            type=Path,
-            metavar="MODEL",
-            help=f"sentencepiece model of the {side} language; without it, texts must be symbols separated by spaces",
-        )
+    add_subword_models(new)
 
     new = subcommand("import", import_pairs, "import pairs; a malformed file imports nothing")
     new.add_argument(
@@ -236,7 +230,7 @@ def add_attribute(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@command("seg-memory", stopped="stopped; stored pairs are kept, rerun the command to resume.")
+@command("seg-memory", stopped="stopped. Stored pairs are kept: rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairseq_seg.cli.options import add_data_bin, add_subword_models
 from fairseq_seg.errors import SegError, command
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """Describe the command line."""
+    """Return the parser of the command's own options; all others become the model's defaults."""
     parser = argparse.ArgumentParser(
         prog="seg-model",
         usage="seg-model DATA-BIN --path CHECKPOINT --output MODEL [option ...]",
@@ -19,18 +20,10 @@ def get_parser() -> argparse.ArgumentParser:
         "--memory-select=adaptive). They become the model's defaults for translation.",
         allow_abbrev=False,
     )
-    parser.add_argument("data", metavar="DATA-BIN", help="the data-bin that the model was trained on, after seg-attach")
+    add_data_bin(parser, "the data-bin that the model was trained on, after seg-attach")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="MODEL", help="the folder to create")
-    parser.add_argument("-s", "--source-lang", help="source language (default: the first of the data-bin)")
-    parser.add_argument("-t", "--target-lang", help="target language (default: the second of the data-bin)")
-    for side in ("source", "target"):
-        parser.add_argument(
-            f"--spm-{side}",
-            type=Path,
-            metavar="FILE",
-            help=f"sentencepiece model of the {side} language; without it, texts must be symbols already",
-        )
+    add_subword_models(parser)
     return parser
 
 

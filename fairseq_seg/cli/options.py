@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 
 def positive(text: str) -> int:
@@ -17,6 +18,13 @@ def add_data_bin(parser: argparse.ArgumentParser, help: str) -> None:
     parser.add_argument("data", metavar="DATA-BIN", help=help)
     parser.add_argument("-s", "--source-lang", help="source language (default: the first of the data-bin)")
     parser.add_argument("-t", "--target-lang", help="target language (default: the second of the data-bin)")
+
+
+def add_subword_models(parser: argparse.ArgumentParser) -> None:
+    """Add the sentencepiece models of both languages."""
+    for side in ("source", "target"):
+        help = f"sentencepiece model of the {side} language; without it, texts must be symbols separated by spaces"
+        parser.add_argument(f"--spm-{side}", type=Path, metavar="FILE", help=help)
 
 
 class DefaultsFormatter(argparse.ArgumentDefaultsHelpFormatter):

@@ -77,7 +77,7 @@ class AttachedPairs:
                 header = json.loads(file.readline())
                 content = np.memmap(file, np.uint8, "r", file.tell())
         except FileNotFoundError:
-            raise AttachedError(f"{path} does not exist: run seg-attach on the data-bin first.") from None
+            raise AttachedError(f"{path} does not exist: run seg-attach with the same -s and -t first.") from None
         except (OSError, ValueError) as error:
             raise AttachedError(f"{path} cannot be read ({error}): run seg-attach again.") from None
         if not isinstance(header, dict) or not FIELDS.items() <= {k: type(v) for k, v in header.items()}.items():
@@ -120,8 +120,8 @@ class AttachedPairs:
         ):
             if made_from != given:
                 raise AttachedError(
-                    f"The attached file was made from other data than {name} (fingerprint {made_from}, "
-                    f"here {given}): run seg-attach again."
+                    f"The attached file was not made from {name} (fingerprint {made_from}, here {given}): run "
+                    "seg-attach again."
                 )
 
 

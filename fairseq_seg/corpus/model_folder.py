@@ -74,7 +74,7 @@ class ModelFolder:
                 raise SegError(
                     f"The model folder {path} does not exist: create it with seg-model, or correct the path."
                 )
-            raise SegError(f"{path} is not a model folder: it has no {NAME}. Create one with seg-model.")
+            raise SegError(f"{path} is not a model folder (no {NAME}): create one (seg-model), or name a checkpoint.")
         return folder
 
     @classmethod

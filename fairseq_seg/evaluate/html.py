@@ -8,7 +8,17 @@ from html import escape
 from fairseq_seg.evaluate.examples import Example
 from fairseq_seg.evaluate.figures import DARK, LIGHT, Drawing, drawings, render
 from fairseq_seg.evaluate.report import Report
-from fairseq_seg.evaluate.table import INTERVAL, Table, by_bin, by_pairs, empty_bins, headline, show_gain, show_p
+from fairseq_seg.evaluate.table import (
+    INTERVAL,
+    Table,
+    by_bin,
+    by_pairs,
+    empty_bins,
+    headline,
+    show_gain,
+    show_p,
+    what_users_notice,
+)
 from fairseq_seg.explain import html as explain_html
 from fairseq_seg.explain import page
 
@@ -57,6 +67,7 @@ def render_page(report: Report) -> str:
     """Return the page."""
     split, scores = report.split, report.scores
     parts = {"Systems": _table(headline(scores), scores.baseline, bar=1) + _legend(report)}
+    parts["What users notice"] = _table(what_users_notice(report.quality), scores.baseline) + _noticed(report)
     figures = "".join(map(_figure, drawings(report)))
     parts["Figures"] = f"<div class=figures>{figures}</div>{_missing(report)}"
     if report.sweep:
@@ -123,6 +134,27 @@ def _legend(report: Report) -> str:
     if any(len(system.bleu) > 1 for system in report.scores.systems):
         marks["runs"] = "the number of runs (seeds): lowest–highest BLEU; other columns show the mean, p the largest"
     return page.items("legend note", (f"<b>{mark}</b> {meaning}" for mark, meaning in marks.items()))
+
+
+def _noticed(report: Report) -> str:
+    """Explain the columns of the second table."""
+    measured = report.quality[0]
+    marks = {
+        "numbers": "sentences whose numbers are all right, of those whose reference has the source's numbers",
+        "placeh., tags": "the same for placeholders and tags" if measured.markup else "",
+        "terms": "terms that are translated as the list says, each counted once per sentence" if measured.terms else "",
+        "TER": "edits, shifts included, per 100 words of the reference: less is better",
+        "char. edits": "insertions, deletions and substitutions per 100 characters of the reference: less is better",
+    }
+    if measured.wrong_copies is not None:
+        marks["wrong copies"] = (
+            "per 100 words: words copied from a slot that translates a word which the sentence does not have, and "
+            "which the reference does not have either; less is better"
+        )
+        marks["copied mass"] = "the mean probability, per symbol, that came from the memory"
+        marks["judge"] = f"both by the same model for all systems: {escape(report.judge)}"
+    marks["*"] = f"p &lt; 0.05 of a paired sign test against {escape(report.scores.baseline)}"
+    return page.items("legend note", (f"<b>{mark}</b> {meaning}" for mark, meaning in marks.items() if meaning))
 
 
 def _figure(drawing: Drawing) -> str:

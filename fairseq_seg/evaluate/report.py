@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from fairseq_seg.evaluate.best_pair import BINS
 from fairseq_seg.evaluate.curves import Curve
 from fairseq_seg.evaluate.examples import Example
+from fairseq_seg.evaluate.quality import Quality
 from fairseq_seg.evaluate.scores import Scores, SystemScores
 from fairseq_seg.evaluate.split import Split
-from fairseq_seg.evaluate.table import by_bin, by_pairs, empty_bins, headline
+from fairseq_seg.evaluate.table import by_bin, by_pairs, empty_bins, headline, what_users_notice
 
 
 @dataclass
@@ -25,6 +26,8 @@ class Report:
     curves: list[Curve]
     examples: list[Example]
     command: str
+    quality: list[Quality] = field(default_factory=list)
+    judge: str = ""  # the model that judged the copies
 
     def best_system(self) -> SystemScores | None:
         """Return the best system other than TM and the baseline."""
@@ -46,6 +49,8 @@ class Report:
     def as_text(self) -> str:
         """Return the report for a terminal."""
         parts = [self.checked(), headline(self.scores).as_text()]
+        if self.quality:
+            parts.append(f"What users notice:\n{what_users_notice(self.quality).as_text()}")
         if self.sweep:
             parts.append("One model, K retrieved pairs:\n" + by_pairs(self.sweep).as_text())
         bins = self.split.bins
@@ -68,6 +73,8 @@ class Report:
             "signatures": self.signatures(),
             "bins": [{"bin": bin, "score": name, "sentences": int(np.sum(split.bins == bin))} for name, bin in BINS],
             "systems": [asdict(system) for system in self.scores.systems],
+            "judge": self.judge,
+            "quality": [asdict(quality) for quality in self.quality],
             "sweep": [asdict(point) for point in self.sweep],
             "training": [asdict(curve) for curve in self.curves],
             "examples": [example.as_dict(split) for example in self.examples],

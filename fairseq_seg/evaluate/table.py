@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_seg.evaluate.best_pair import BINS
+from fairseq_seg.evaluate.quality import Quality, Share
 from fairseq_seg.evaluate.scores import Scores, SystemScores
 
 NOTHING = "–"
@@ -72,6 +73,36 @@ def headline(scores: Scores) -> Table:
     for column, name in ((1, "bleu"), (5, "chrf"), (6, "moses_bleu")):
         best.add((int(np.argmax([np.mean(getattr(system, name)) for system in scores.systems])), column))
     return Table(heads, rows, best)
+
+
+def what_users_notice(measured: list[Quality]) -> Table:
+    """Return one row per system; columns that no system has are left out."""
+    shares = [("numbers", "numbers %"), ("markup", "placeh., tags %"), ("terms", "terms %")]
+    efforts = [("ter", "TER", 1), ("edits", "char. edits", 1), ("wrong_copies", "wrong copies", 2)]
+    efforts.append(("copied_mass", "copied mass", 3))
+    heads, columns = ["system"], [[quality.name for quality in measured]]
+    best = set()
+    for name, head in shares:
+        known: list[Share | None] = [getattr(quality, name) for quality in measured]
+        if (first := known[0]) is not None:
+            best.add((int(np.argmax([share.percent for share in known if share is not None])), len(heads)))
+            heads.append(f"{head} of {first.of:,}")
+            columns.append([show_share(share) for share in known])
+    for name, head, digits in efforts:
+        figures = [getattr(quality, name) for quality in measured]
+        if figures[0] is not None:
+            if name != "copied_mass":  # more is not better
+                best.add((int(np.argmin(figures)), len(heads)))
+            heads.append(head)
+            columns.append([show(figure, digits) for figure in figures])
+    return Table(heads, [list(row) for row in zip(*columns, strict=True)], best)
+
+
+def show_share(share: Share | None) -> str:
+    """Format a share; a star marks a difference to the baseline that is hardly chance."""
+    if share is None:
+        return NOTHING
+    return f"{share.percent:.1f}" + ("*" if share.p_value is not None and share.p_value < 0.05 else "")
 
 
 def by_bin(scores: Scores, bins: np.ndarray) -> Table:

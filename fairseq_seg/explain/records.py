@@ -17,6 +17,7 @@ class Slot:
     pair: int  # which of the explanation's pairs, from 0
     position: int  # of the symbol in the pair's target_symbols, or of the word in its target_words, from 0
     weight: float  # q_t of the slot; for a word, the mean q_t of its symbols on this word
+    source: str | None = None  # of a word: the word of the pair's source that it translates, by the model's attention
 
 
 @dataclass

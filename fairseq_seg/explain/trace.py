@@ -30,10 +30,16 @@ def explain(model: SegGRUModel, dataset: SegDataset, translations: list[Tensor])
     batch = utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
     traced = dict(zip(batch["id"].tolist(), trace(model, batch["net_input"], batch["target"]), strict=True))
     source, target = Spelling(dataset.src_dict.symbols), Spelling(dataset.tgt_dict.symbols)
+    attended = attended_sources(model, batch)
     explanations = []
     for index, example in enumerate(examples):
         pairs = [] if dataset.retrieved is None else retrieved_pairs(dataset.retrieved, index, target)
         words = merge_words(traced[index][:-1], pairs, target)
+        for slot in (word.slot for word in words):
+            if slot is not None and dataset.retrieved is not None and (index, slot.pair) in attended:
+                symbols = source.read(dataset.retrieved.table.source[dataset.retrieved.row(index)[slot.pair]])
+                _, steps = target.words(pairs[slot.pair].target_symbols)[slot.position]
+                slot.source = most_attended(attended[index, slot.pair][steps], source, symbols)
         explanations.append(
             Explanation(
                 source=source.text(example["source"]),
@@ -45,6 +51,32 @@ def explain(model: SegGRUModel, dataset: SegDataset, translations: list[Tensor])
             )
         )
     return explanations
+
+
+def attended_sources(model: SegGRUModel, batch: dict) -> dict[tuple[int, int], Tensor]:
+    """Return the attention over X' of each step of Y', (T', S'), for each sentence and rank; none without a pass."""
+    pairs = batch["net_input"].get("pairs")
+    if pairs is None:
+        return {}
+    with torch.no_grad():
+        passed = model.guided.run_pairs(pairs)
+    if passed is None:  # keys that look at the retrieved target alone
+        return {}
+    rows = torch.div(pairs["slots"], pairs["tokens"].size(1), rounding_mode="floor").tolist()
+    attention = passed.attention.float().cpu()
+    return {
+        (sentence, rank): attention[row]
+        for sentence, ranks, pair_rows in zip(batch["id"].tolist(), pairs["ranks"].tolist(), rows, strict=True)
+        for rank, row in zip(ranks, pair_rows, strict=True)
+        if row >= 0
+    }
+
+
+def most_attended(attention: Tensor, spelling: Spelling, symbols: list[str]) -> str | None:
+    """Return the word of a source that some steps look at most; attention (steps, S')."""
+    weights = attention.sum(0).tolist()
+    words = [(sum(weights[position] for position in places), text) for text, places in spelling.words(symbols)]
+    return max(words, key=lambda word: word[0], default=(0.0, None))[1]
 
 
 def retrieved_pairs(retrieved: ExamplePairs, index: int, spelling: Spelling) -> list[RetrievedPair]:

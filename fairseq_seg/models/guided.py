@@ -308,8 +308,8 @@ class GuidedModel(FairseqEncoderDecoderModel):
                 )
         if strange := [key for key in fresh.keys() ^ state_dict.keys() if not key.startswith(memory)]:
             raise SegError(
-                f"The checkpoint is of another --arch (of two models, one has no {min(strange)}): give that of the "
-                "checkpoint, or name another checkpoint or --save-dir."
+                f"The checkpoint was trained with another --arch (only one of the two has {min(strange)}): give the "
+                "checkpoint's --arch, or name another checkpoint or --save-dir."
             )
         missing = [key for key in fresh if key not in state_dict]
         state_dict.update({key: fresh[key] for key in missing})

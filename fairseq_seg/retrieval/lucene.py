@@ -87,14 +87,14 @@ def start_java() -> tuple[Callable, Callable]:
         from pyserini.pyclass import autoclass, cast
     except ImportError as error:
         raise SegError(
-            f"Lucene needs pyserini ({error}); run 'pip install --no-deps pyserini==0.25.0' and 'pip install pyjnius'."
+            f"Lucene needs pyserini ({error}): run 'pip install --no-deps pyserini==0.25.0' and 'pip install pyjnius'."
         ) from None
     try:
         # A sentence may have any number of symbols; by default Lucene refuses more than 1024.
         autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
     except Exception as error:
         raise SegError(
-            f"Java at {os.environ['JAVA_HOME']} cannot run Lucene ({error}); set JAVA_HOME to Java 11 or later."
+            f"Java at {os.environ['JAVA_HOME']} cannot run Lucene ({error}): set JAVA_HOME to Java 11 or later."
         ) from None
     return autoclass, cast
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,19 +22,17 @@ from fairseq_seg.retrieval.retriever import DistinctPairs, Retriever
 from fairseq_seg.retrieval.shards import build_shards, open_engine, shard_count
 from fairseq_seg.retrieval.unit import make_unit
 
+logger = logging.getLogger(__name__)
+
 
 def open_retriever(
-    home: DataBin,
-    settings: SearchSettings,
-    exclusion: str = "pair",
-    shards: int | None = None,
-    may_build: bool = True,
+    home: DataBin, settings: SearchSettings, exclusion: str = "pair", shards: int | None = None, may_build: bool = True
 ) -> Retriever:
     """Return a retriever over the training set of `home`.
 
-    The Lucene index lies beside the data. It is built first if it is missing, of other data, or not in the number of
-    ``shards`` that is asked for; what is found does not depend on that number. Without ``may_build`` a missing index
-    is an error.
+    The Lucene index lies beside the data. It is built first if it is missing, damaged, of other data, or not in the
+    number of ``shards`` that is asked for; what is found does not depend on that number. Without ``may_build`` a
+    missing or damaged index is an error.
     """
     source, target = home.pair(TRAIN)
     pairs = DistinctPairs(source, target)
@@ -44,13 +43,26 @@ def open_retriever(
     def texts(part: slice) -> Iterator[str]:
         return (query_unit.text(source[row]) for row in pairs.ids[part])
 
-    found = shard_count(folder, identity)
-    if may_build and (not found or shards not in (None, found)):
-        if shards is not None and shards > 1:
-            build_shards(folder, texts, identity, shards)
+    def build(count: int | None) -> None:
+        if count is not None and count > 1:
+            build_shards(folder, texts, identity, count)
         else:
             build_index(folder, texts(slice(None)), identity)
-    engine = open_engine(folder, identity, settings.k1, settings.b)
+
+    found = shard_count(folder, identity)
+    if may_build and (not found or shards not in (None, found)):
+        build(shards)
+    try:
+        engine = open_engine(folder, identity, settings.k1, settings.b)
+    except SegError:
+        raise
+    except Exception as error:  # whatever a damaged file makes numpy or Lucene raise: an index can be derived again
+        damage = f"{folder} is damaged ({str(error).partition(chr(10))[0] or type(error).__name__})"
+        if not may_build:
+            raise SegError(f"{damage}: run seg-attach to rebuild it.") from None
+        logger.warning("%s and is rebuilt now", damage)
+        build(shards or found)
+        engine = open_engine(folder, identity, settings.k1, settings.b)
     return Retriever(pairs, engine, query_unit, score_unit, settings.candidates, exclusion)
 
 

@@ -76,7 +76,7 @@ class Shard:
         if not found:
             raise SegError(f"{folder} is not an index of this training set: run seg-attach to rebuild it.")
         if found != count:
-            raise SegError(f"{folder} is in {found} shards and the index of this run in {count}: copy that one there.")
+            raise SegError(f"{folder} has {found} shards, but the index of this run has {count}: copy it there.")
         self._number, self._count = number, count
         whole = Statistics.load(folder / STATISTICS)
         parts = shard_identity(identity, number, self._count)

@@ -1,1 +1,1 @@
-"""Translation memories of one's own: pairs that are added, changed and deleted while a translator uses them."""
+"""The user's own translation memories: pairs are added, changed and deleted while a translator uses them."""

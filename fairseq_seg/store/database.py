@@ -73,7 +73,7 @@ class Database:
         self._connection.execute("PRAGMA trusted_schema = OFF")
         if self._connection.execute("SELECT 1 FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone():
             self._connection.close()
-            raise SegError(f"{self.file} holds triggers or views, which could run code of others: do not use it.")
+            raise SegError(f"{self.file} holds triggers or views, which could run somebody else's code: do not use it.")
         if not self.read_only:
             # FULL, not NORMAL: an acknowledged change survives a power cut too.
             self._connection.execute("PRAGMA synchronous = FULL")

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -174,8 +175,8 @@ class OpenIndex:
         self.folder = folder
         self.revision: int = identity["revision"]
         self.ids = np.load(folder / "ids.npy")
-        if len(self.ids) != identity["pairs"]:
-            raise ValueError("ids.npy is cut off")
+        if crc32(self.ids.tobytes()) != identity["ids"]:
+            raise ValueError("ids.npy is not what was written")
         self._lock = lock
         self._lucene = LuceneIndex(folder / "lucene", identity, settings.k1, settings.b)
         self._lucene.check_integrity()
@@ -234,18 +235,19 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
             return None
         # Read first: what changes while the entries are read is newer than the index, and so is compared as well.
         revision = memory.revision
-        ids, texts = [], []
+        numbers, texts = [], []
         for entry in memory.pairs():
-            ids.append(entry.id)
+            numbers.append(entry.id)
             texts.append(UNIT.text(entry.source_symbols))
+        ids = np.array(numbers, dtype=np.int64)
         for leftover in memory.path.glob(f"index*{UNFINISHED}"):  # of a killed process
             shutil.rmtree(leftover)
         older = index_folders(memory.path)
         number = 1 + max((int(folder.suffix[1:]) for folder in older), default=0)
-        identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "pairs": len(ids)}
+        identity = {"symbols": memory.symbols_fingerprint, "revision": revision, "ids": crc32(ids.tobytes())}
         with make_whole(memory.path / f"index.{number}") as beside:
             build_index(beside / "lucene", texts, identity)
-            np.save(beside / "ids.npy", np.array(ids, dtype=np.int64))
+            np.save(beside / "ids.npy", ids)
         for folder in older:
             remove_unless_open(folder)
         return memory.path / f"index.{number}"

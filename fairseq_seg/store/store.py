@@ -132,8 +132,8 @@ class TranslationMemory:
         ):
             if own != other:
                 raise SegError(
-                    f"{self.path} was made with another dictionary of {lang} than the model's: make it again with "
-                    "`seg-memory create --data-bin` and the model's data-bin, and import its export."
+                    f"{self.path} does not use the model's {lang} dictionary: export it, create it again with "
+                    "`seg-memory create --data-bin` and the model's data-bin, and import the export."
                 )
 
     @cached_property
@@ -145,9 +145,9 @@ class TranslationMemory:
             dictionary, model = self.path / f"dict.{lang}.txt", self.path / f"spm.{lang}.model"
             symbols = read_dictionary(dictionary)
             if dictionary_fingerprint(symbols) != own:
-                raise SegError(f"{dictionary} has changed since the memory was made: put the first one back.")
+                raise SegError(f"{dictionary} has changed since the memory was created: restore the original.")
             if subwords and (not model.is_file() or file_fingerprint(model) != subwords):
-                raise SegError(f"{model} has changed since the memory was made: put the first one back.")
+                raise SegError(f"{model} has changed since the memory was created: restore the original.")
             encoders.append(SymbolEncoder(symbols, SubwordModel(model) if subwords else None))
         return encoders[0], encoders[1]
 
@@ -166,10 +166,10 @@ class TranslationMemory:
         return self._database.revision
 
     def pair(self, id: int) -> StoredPair:
-        """Return one entry."""
+        """Return one pair."""
         rows = self._database.rows(f"SELECT {COLUMNS} FROM entries WHERE id = ?", (id,))
         if not rows:
-            raise SegError(f"{self.path} has no entry {id}.")
+            raise SegError(f"{self.path} has no pair {id}.")
         return as_pair(rows[0])
 
     def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
@@ -307,9 +307,9 @@ class TranslationMemory:
             # An entry that was let in with more symbols than usual may stay so.
             longest = max(MAX_SYMBOLS, len(old.source_symbols), len(old.target_symbols))
             if reason := unfit(pair) or unfit(pair, symbols := self.encode(pair.source, pair.target), longest):
-                raise SegError(f"StoredPair {id} of {self.path} cannot be changed: it would have {reason}.")
+                raise SegError(f"Pair {id} of {self.path} cannot be changed: it would have {reason}.")
             if any(twin != id and text == pair.target for twin, text in self._same_source(pair.source)):
-                raise SegError(f"{self.path} holds that pair already: delete entry {id} instead.")
+                raise SegError(f"{self.path} already holds that pair: delete pair {id} instead.")
             self._overwrite(id, pair, symbols, revision)
 
     def delete(self, *ids: int) -> None:

@@ -73,7 +73,7 @@ def check_root(root: Element, path: Path) -> None:
         raise SegError(f"{path}: line {root.sourceline} starts a <{local_name(root)}>, not a <tmx>: is it a TMX file?")
     declarations = root.getroottree().docinfo.internalDTD
     if declarations is not None and next(declarations.iterentities(), None) is not None:
-        raise SegError(f"{path}: it declares entities before line {root.sourceline}, which is not safe: remove them.")
+        raise SegError(f"{path}: entities are declared before line {root.sourceline}, which is not safe: remove them.")
 
 
 def read_unit(

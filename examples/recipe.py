@@ -56,6 +56,7 @@ class Recipe:
     train: str  # options of every fairseq-train
     updates: int  # of every system, after the base
     systems: dict[str, System]
+    protect: str = ""  # tokens that cannot go wrong, see `seg-subword train --protect`
     prepare_corpus: str = ""  # command that does it from --corpus PREFIX, if `prepare` cannot
     directions: list[str] = field(default_factory=list)  # translated; by default the pairs as they are written
     base_updates: int = 0  # of the plain translator that all systems of a direction start from; 0: from nothing
@@ -95,8 +96,8 @@ def pair_of(direction: str, pairs: list[str]) -> str:
     if direction.count("-") != 1:
         raise SegError(f"{direction} is not a direction: write two languages, as in en-fr.")
     turned = "-".join(reversed(direction.split("-")))
-    for pair in pairs:
-        if pair in (direction, turned):
+    for pair in (direction, turned):
+        if pair in pairs:
             return pair
     raise SegError(f"{direction} is not one of the recipe's directions: its pairs are {', '.join(pairs)}.")
 
@@ -209,15 +210,26 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
     for language, option in zip(languages, ("--srcdict", "--tgtdict"), strict=True):
         model, train = folder / f"subword.{language}", text / f"train.{language}"
         learn = ["seg-subword", "train", "--input", train, "--model", model, "--vocab-size", recipe.symbols]
+        if recipe.protect:
+            learn += ["--protect", recipe.protect, "--lang", language]
         learned = runner.once(folder, f"subword-{language}", learn, [train])
         dictionaries += [option, f"{model}.dict.txt"]
         for split in ("train", "dev", "test"):
             plain, output = text / f"{split}.{language}", symbols / f"{split}.{language}"
             encode = ["seg-subword", "encode", "--model", f"{model}.model", "--input", plain, "--output", output]
-            encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, [learned, plain]))
-    files = ["--trainpref", symbols / "train", "--validpref", symbols / "dev", "--testpref", symbols / "test"]
-    options = ["-s", source, "-t", target, *files, *dictionaries, "--destdir", folder / "data-bin"]
+            used = [learned, plain]
+            if recipe.protect and language == target:
+                original = text / f"{split}.{source}"
+                encode += ["--source", original, "--source-model", f"{folder}/subword.{source}.model"]
+                used += [original, folder / f"subword-{source}.finished"]
+            encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, used))
+    options = ["-s", source, "-t", target, *prefixes(symbols), *dictionaries, "--destdir", folder / "data-bin"]
     return text, runner.once(folder, "binarize", ["fairseq-preprocess", *options], encoded)
+
+
+def prefixes(symbols: Path) -> list[object]:
+    """Name the splits in symbols, for fairseq-preprocess and seg-attach."""
+    return ["--trainpref", symbols / "train", "--validpref", symbols / "dev", "--testpref", symbols / "test"]
 
 
 def train_systems(
@@ -354,10 +366,13 @@ def run(args: argparse.Namespace) -> None:
     for direction in directions:
         pair = pair_of(direction, [*recipe.pairs, *(args.directions if corpus and args.directions else ())])
         shared, own = output / "data" / pair, output / direction
+        if recipe.protect and pair != direction:
+            raise SegError(f"{pair} is protected for one direction: name {direction} in `pairs`, too.")
         text, made = make_data(recipe, pair, shared, corpus, runner)
         source, target = direction.split("-")
         data = shared / "data-bin"
         attach: list[object] = ["seg-attach", data, "-s", source, "-t", target, *shlex.split(recipe.attach)]
+        attach += prefixes(shared / "symbols") if recipe.protect else []
         own.mkdir(parents=True, exist_ok=True)
         made = runner.once(own, "attach", attach, [made])
         systems = args.systems or list(recipe.systems)

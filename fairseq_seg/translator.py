@@ -25,7 +25,8 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
-from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.reserved import split_value
+from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from fairseq_seg.source.memories import Match
     from fairseq_seg.source.pair_source import PairSource
+    from fairseq_seg.source.terms import TermCutter
 
 BATCH_SIZE = 32
 # The origin of a pair that was given with its sentence.
@@ -49,7 +51,8 @@ class Translation:
     source: str
     text: str  # detokenised
     score: float = 0.0  # mean log probability per symbol, of fairseq's search
-    flags: list[str] = field(default_factory=list)  # empty, cut (too long), exact (a memory's), unknown (symbols)
+    # empty, cut (too long), exact (a memory's), unknown (symbols), check (has faults, see --memory-check)
+    flags: list[str] = field(default_factory=list)
     pairs: list[RetrievedPair] = field(default_factory=list)  # that were retrieved, best first
     explanation: Explanation | None = None  # on request: the provenance of every symbol and word
 
@@ -94,6 +97,11 @@ class Translator:
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it in brackets.")
         return self.call(lambda session: session.translate(list(texts), provenance, previous))
+
+    @property
+    def protects_tags(self) -> bool:
+        """Whether tags in a text come back as they are."""
+        return self.call(lambda session: session.protects_tags)
 
     def exact_matches(self, texts: Sequence[str]) -> list[Translation | None]:
         """Return what the memories have for the very same texts, with `memory_exact="copy"`; None for other texts."""
@@ -162,12 +170,17 @@ class Session:
     def _make_encoder(self) -> Callable[[str], np.ndarray]:
         """Return what cuts a text into ids, as fairseq-interactive does with the same folder and options."""
         tokenizer, bpe = self.task.build_tokenizer(self.cfg.tokenizer), self.task.build_bpe(self.cfg.bpe)
-        encoder = SymbolEncoder(self.task.source_dictionary.symbols, None)
+        dictionary = self.task.source_dictionary
+        encoder = SymbolEncoder(dictionary.symbols, None)
 
         def encode(text: str) -> np.ndarray:
-            for step in (tokenizer, bpe):
-                text = text if step is None else step.encode(" ".join(text.split()))
-            return encoder.encode(text)
+            text = text if tokenizer is None else tokenizer.encode(" ".join(text.split()))
+            text = text if bpe is None else bpe.encode(text)
+            ids = encoder.encode(text)
+            if self.task.protections is not None:
+                valued = [(place, word) for place, word in enumerate(text.split()) if split_value(word)]
+                ids[[place for place, _ in valued]] = [dictionary.index(word) for _, word in valued]
+            return ids
 
         return encode
 
@@ -182,25 +195,26 @@ class Session:
         return self.task.live if self.task.cfg.memory_k > 0 else None
 
     @cached_property
-    def _target_encoder(self) -> SymbolEncoder:
-        paths = None if self.folder is None else self.folder.subword_paths
-        subwords = None if paths is None else SubwordModel(paths[1])
-        return SymbolEncoder(self.task.target_dictionary.symbols, subwords)
+    def _cutter(self) -> TermCutter:
+        from fairseq_seg.source.terms import TermCutter
+
+        return TermCutter(self.data, "")
 
     def _given(self, pair: tuple[str, str] | None, text: str) -> Match | None:
         """Return the previous version of a text as a match; the same text would count as an exact match."""
-        from fairseq_seg.source.memories import Match
+        from fairseq_seg.corpus.terms import Term
 
         if pair is None or pair[0].strip() == text.strip():
             return None
-        symbols = self.symbols_of(pair[0]), self._target_encoder.encode(pair[1])
-        return Match(0.0, 0, *symbols, PREVIOUS, pair) if all(map(len, symbols)) else None
+        match = self._cutter.match(Term(*pair, (), 0))
+        return None if match is None else match._replace(id=0, origin=PREVIOUS)
 
     def _source_of(self, given: list[Match | None]) -> PairSource | None:
         from fairseq_seg.source.given import WithGiven
         from fairseq_seg.source.live import Live
+        from fairseq_seg.source.terms import WithTerms
 
-        if isinstance(self.live, Live) and any(pair is not None for pair in given):
+        if isinstance(self.live, Live | WithTerms) and any(pair is not None for pair in given):
             return WithGiven(self.live, given)
         return self.live
 
@@ -241,6 +255,12 @@ class Session:
                 translations[place] = translation
         return translations
 
+    @property
+    def protects_tags(self) -> bool:
+        """Whether the model sees tags as reserved symbols."""
+        protections = self.task.protections
+        return protections is not None and all("tags" in protection.kinds for protection in protections)
+
     def exact_matches(self, texts: list[str]) -> list[Translation | None]:
         """Look texts up in the memories."""
         from fairseq_seg.source.pair_source import exact_pairs
@@ -276,23 +296,28 @@ class Session:
         import torch
 
         from fairseq_seg.data.example_pairs import as_tokens
+        from fairseq_seg.data.valued_dictionary import split_values
         from fairseq_seg.explain.trace import explain, retrieved_pairs
 
         with torch.no_grad():
             dataset = self.task.sentence_dataset(
                 [as_tokens(symbols) for symbols in sentences], source, first=first, texts=texts
             )
-            found = self._search(dataset) if given is None else [(as_tokens(symbols), 0.0) for symbols in given]
-            explained = explain(self.model, dataset, [tokens for tokens, _ in found]) if provenance else None
+            if given is None:
+                found = self._search(dataset)
+            else:
+                found = [(as_tokens(symbols), 0.0, False) for symbols in given]
+            explained = explain(self.model, dataset, [tokens for tokens, *_ in found]) if provenance else None
         translations = []
-        for index, (tokens, score) in enumerate(found):
+        for index, (tokens, score, faulty) in enumerate(found):
             retrieved = dataset.retrieved
             exact = None if retrieved is None or given is not None else retrieved.exact_pair(index)
-            text = self.target_spelling.text(tokens)
+            text = self.task.target_text(tokens.tolist())
             if exact is not None and retrieved is not None:
                 text = retrieved.table.text(exact)[1]
-            flags = [] if exact is None else ["exact"]
-            translation = Translation(self.source_spelling.text(sentences[index]), text, score, flags)
+            flags = ["exact"] * (exact is not None) + ["check"] * faulty
+            source_text = self.source_spelling.text(*split_values(self.task.source_dictionary, sentences[index]))
+            translation = Translation(source_text, text, score, flags)
             if explained is not None:
                 translation.explanation, translation.pairs = explained[index], explained[index].pairs
                 translation.explanation.exact = exact is not None
@@ -301,15 +326,17 @@ class Session:
             translations.append(translation)
         return translations
 
-    def _search(self, dataset) -> list[tuple[Tensor, float]]:
-        """Return the best translation of every sentence: token ids with eos, and its score."""
+    def _search(self, dataset) -> list[tuple[Tensor, float, bool]]:
+        """Return the best translation of every sentence: token ids with eos, its score, and whether it has faults."""
         from fairseq import utils
+
+        from fairseq_seg.tasks.check import FLAG
 
         device = next(self.model.parameters()).device
         batch = dataset.collater([dataset[index] for index in range(len(dataset))])
         batch = utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
         best = [beam[0] for beam in self.task.inference_step(self.generator, [self.model], batch)]
-        found = [(hypothesis["tokens"].cpu(), float(hypothesis["score"])) for hypothesis in best]
+        found = [(top["tokens"].cpu(), float(top["score"]), FLAG in top) for top in best]
         by_index = dict(zip(batch["id"].tolist(), found, strict=True))
         return [by_index[index] for index in range(len(dataset))]
 

@@ -27,6 +27,9 @@ def get_parser() -> argparse.ArgumentParser:
     )
     add_data_bin(parser, "the --destdir of fairseq-preprocess")
     add, units = parser.add_argument, ("symbol", "word")
+    for split in ("train", "valid", "test"):
+        help = f"for protected tokens: the --{split}pref of fairseq-preprocess, where seg-subword left their values"
+        add(f"--{split}pref", metavar="PREFIX", help=help)
     add("--splits", default="train,valid,test", help="splits to attach pairs to, if they exist")
     add("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
     add("--candidates", type=positive, default=usual.candidates, help="pairs per sentence to choose from")
@@ -64,12 +67,15 @@ def main(arguments: list[str] | None = None) -> None:
     if not options.spark and (options.spark_partitions or options.spark_index):
         raise SegError("--spark-partitions and --spark-index need --spark MASTER: add it, or leave them out.")
     from fairseq_seg.corpus.databin import DataBin
+    from fairseq_seg.corpus.encoding import place_values
     from fairseq_seg.retrieval.attach import Attaching, attach
 
     named = vars(options)
     settings = SearchSettings.recorded(named)
     attaching = Attaching(settings=settings, **{f.name: named[f.name] for f in fields(Attaching) if f.name in named})
-    attach(DataBin(options.data, options.source_lang, options.target_lang), options.splits.split(","), attaching)
+    data = DataBin(options.data, options.source_lang, options.target_lang)
+    place_values(data, {split: named[f"{split}pref"] for split in ("train", "valid", "test")})
+    attach(data, options.splits.split(","), attaching)
 
 
 if __name__ == "__main__":

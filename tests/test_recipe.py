@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_seg import Translator
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.encoding import place_values
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.errors import SegError
 from tests.corpus import make_corpus
+from tests.protected_corpus import KINDS, write_splits
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -170,6 +174,25 @@ def test_another_way_to_translate_trains_nothing(finished, tmp_path: Path):
     assert [line.split()[1] for line in done.stderr.split("\n") if line.startswith("$ ")] == ["seg-evaluate"]
 
 
+def test_protected_text_is_encoded_with_its_source(tmp_path: Path):
+    write_splits(tmp_path / "text", {"train": 200, "dev": 10, "test": 10})
+    protected = recipe.Recipe(["en-fr"], "", 300, "", 1, {}, protect=KINDS)
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    corpus, folder = str(tmp_path / "text"), tmp_path / "data"
+    _, made = recipe.make_data(protected, "en-fr", folder, corpus, recipe.Runner(environment))
+    data = DataBin(folder / "data-bin")
+    place_values(data, {"test": f"{folder / 'symbols' / 'test'}"})
+    expected = (tmp_path / "text" / "test.fr").read_text(encoding="utf-8").splitlines()
+    target = data.pair("test")[1]
+    assert list(data.spellings[1].texts(target)) == expected and sum(target.values.counts) > 10
+    # The target's symbols depend on the source's text and model.
+    before, mark = made.stat().st_mtime_ns, folder / "encode-test-fr.finished"
+    os.utime(tmp_path / "text" / "test.en", ns=(2 * before, 2 * before))
+    assert recipe.outdated(mark, shlex.split(mark.read_text()), [tmp_path / "text" / "test.en"])
+    recipe.make_data(protected, "en-fr", folder, corpus, recipe.Runner(environment))
+    assert mark.stat().st_mtime_ns > before
+
+
 def test_a_step_runs_again_when_its_command_or_what_it_uses_changed(tmp_path: Path):
     runner, log, used = recipe.Runner(dict(os.environ)), tmp_path / "log", tmp_path / "used"
     used.touch()
@@ -280,6 +303,11 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
         (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
         (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
         (("", ""), ["--directions", "enfr"], "enfr is not a direction"),
+        (
+            ("symbols = 150", 'symbols = 150\nprotect = "numbers"'),
+            ["--directions", "fr-en"],
+            "en-fr is protected for one direction: name fr-en in `pairs`, too",
+        ),
         (("", ""), ["--corpus", "gone"], "cannot be read: No such file"),
     ],
 )

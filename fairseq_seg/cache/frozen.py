@@ -103,12 +103,15 @@ class EntryCache:
             weights = np.zeros((*slots.shape, pairs["shared"].size(-1)), np.float32)
         for sentence, places in enumerate(pairs["places"]):
             end = 0
-            for place in places:
+            for rank, place in enumerate(places):
                 count, length = shape = pairs["shapes"][place]
-                start, end = end, end + count
-                rows[sentence, start:end] = found[place][:count]
+                kept = slice(None) if pairs["kept"] is None else pairs["kept"][sentence][rank]
+                of_pair = found[place][:count][kept]
+                start, end = end, end + len(of_pair)
+                rows[sentence, start:end] = of_pair
                 if weights is not None:
-                    weights[sentence, start:end, :length] = self.format.unpack_attention(found[place][count:], shape)
+                    of_slots = self.format.unpack_attention(found[place][count:], shape)
+                    weights[sentence, start:end, :length] = of_slots[kept]
         keys, gate_values, values, _ = self.format.decode(torch.from_numpy(rows).to(slots.device))
         # Every step reads these two, so they should be contiguous.
         values = None if values is None else values.to(self._dtype).contiguous()

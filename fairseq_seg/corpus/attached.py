@@ -6,15 +6,13 @@ import json
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-from zlib import crc32
 
 import numpy as np
 
 from fairseq_seg.corpus.pairs import RankedPairs
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.errors import SegError
-from fairseq_seg.files import write_whole
+from fairseq_seg.files import checksum, write_whole
 
 MAGIC = b"SEGMEM2\n"
 # The arrays behind the header: row starts, and for all pairs in rank order ids, scores and covering.
@@ -23,14 +21,6 @@ COLUMNS = ("<i8", "<i4", "<f4", "u1")
 # What a header must hold, besides memory_data, which may be null.
 FIELDS: dict[str, type] = {"signature": str, "memory_fingerprint": str, "split_fingerprint": str, "settings": dict}
 FIELDS |= {"kept": int, "rows": int, "pairs": int, "checksum": int}
-
-
-def checksum(arrays: Iterable[Any]) -> int:
-    """Return a number that tells whether the arrays are those that were written."""
-    value = 0
-    for array in arrays:
-        value = crc32(memoryview(array), value)
-    return value
 
 
 class AttachedError(SegError):

@@ -5,7 +5,7 @@ They register parameters, convert batches and follow the beam. `modules/guided.p
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -15,15 +15,17 @@ from torch import Tensor, nn
 
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.reserved import ReservedIds
 from fairseq_seg.errors import SegError, hook
 from fairseq_seg.modules.fusion import log_probs as mixed_log_probs
 from fairseq_seg.modules.guided import GuidedTranslator, Output, Pairs, Prepared
 from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader, Slots
 from fairseq_seg.modules.overlap import Overlap
+from fairseq_seg.modules.own_symbols import OwnSymbols
 from fairseq_seg.modules.translator import Translator, each
+from fairseq_seg.tasks import seg_translation  # noqa: F401, registers the task, for `from_pretrained`
 from fairseq_seg.tasks.presets import by_preset
-from fairseq_seg.tasks.seg_translation import with_plain_spaces  # also registers the task, for `from_pretrained`
 
 logger = logging.getLogger(__name__)
 STATE = "guided"  # the name of the beam's state among fairseq's incremental states
@@ -101,6 +103,14 @@ def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslat
     return GuidedTranslator(translator, memory, str(cfg.fusion), pad, cfg.detach_memory)
 
 
+def only_own(source: Dictionary, target: Dictionary) -> OwnSymbols | None:
+    """Return what keeps reserved symbols of other sentences out of a translation, None if nothing is protected."""
+    keys = [ReservedIds.of(dictionary.symbols) for dictionary in (source, target)]
+    if keys[0] is None or keys[1] is None:
+        return None
+    return OwnSymbols(*(torch.from_numpy(of_side.keys) for of_side in keys if of_side is not None))
+
+
 class Adapter(nn.Module):
     """The shared part of fairseq's encoder and decoder: a dictionary, and parts of a guided translator as children.
 
@@ -131,39 +141,49 @@ class Adapter(nn.Module):
         return int(1e6)
 
 
+class EncoderOut(NamedTuple):
+    """What the encoder prepares for the beam."""
+
+    prepared: Prepared  # once per sentence
+    rows: int  # how many rows of the beam share it
+    lacking: Tensor | None  # the reserved symbols that each sentence lacks, (B, R), see `OwnSymbols`
+
+
 class GuidedEncoder(Adapter, FairseqEncoder):
     """Prepare sentences and their retrieved pairs for beam steps."""
 
-    def __init__(self, dictionary, guided: GuidedTranslator):
+    def __init__(self, dictionary, guided: GuidedTranslator, own_symbols: OwnSymbols | None):
         super().__init__(dictionary)
         self.adopt(guided, guided.translator.encoder)
+        self.own_symbols = own_symbols
 
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None, **unused
-    ) -> tuple[Prepared, int]:
+    ) -> EncoderOut:
         """Return what was prepared for each sentence, and the number of rows that share it."""
-        return self.guided.prepare(src_tokens, src_lengths, pairs, slots), src_tokens.size(0)
+        lacking = None if self.own_symbols is None else self.own_symbols(src_tokens)
+        return EncoderOut(self.guided.prepare(src_tokens, src_lengths, pairs, slots), src_tokens.size(0), lacking)
 
-    def reorder_encoder_out(self, encoder_out: tuple[Prepared, int], new_order: Tensor) -> tuple[Prepared, int]:
+    def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Follow fairseq's beam; the rows of a sentence are adjacent, so everything is kept once per sentence.
 
         At most steps the beams of a sentence only swap places, and nothing moves here. Finished sentences are removed.
         """
-        prepared, rows = encoder_out
+        prepared, rows, lacking = encoder_out
         if new_order.size(0) < rows:
             beam = rows // prepared.annotations.mask.size(0)
             keep = torch.div(new_order[::beam], beam, rounding_mode="floor")
-            prepared = each(prepared, lambda x: x.index_select(0, keep))
-        return prepared, new_order.size(0)
+            prepared, lacking = (each(part, lambda x: x.index_select(0, keep)) for part in (prepared, lacking))
+        return EncoderOut(prepared, new_order.size(0), lacking)
 
 
 class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
     """Beam steps of the guided translator, and its mixture."""
 
-    def __init__(self, dictionary, guided: GuidedTranslator):
+    def __init__(self, dictionary, guided: GuidedTranslator, own_symbols: OwnSymbols | None):
         super().__init__(dictionary)
         self.adopt(guided, guided.translator.decoder)
-        self.memory = guided.memory
+        self.memory, self.own_symbols = guided.memory, own_symbols
         self._nan: Tensor | None = None
 
     @property
@@ -171,14 +191,14 @@ class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
         return self.guided.fusion
 
     def forward(
-        self, prev_output_tokens: Tensor, encoder_out: tuple[Prepared, int], incremental_state: dict, **unused
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, incremental_state: dict, **unused
     ) -> tuple[Tensor, dict]:
         """Return the logits (R, 1, V) of one step for R = B * beam rows, and `extra`."""
         state = self.get_incremental_state(incremental_state, STATE)
         state, output = self.guided.step(prev_output_tokens[:, -1], state, encoder_out[0])
         self.set_incremental_state(incremental_state, STATE, state)
         logits, attention = (x.reshape(-1, 1, x.size(-1)) for x in (output.logits, output.attention))
-        return logits, self.extra(output._replace(attention=attention))
+        return logits, {**self.extra(output._replace(attention=attention)), "lacking": encoder_out.lacking}
 
     def extra(self, output: Output) -> dict:
         """Return what accompanies the logits: `copy` is to be mixed in, `read` is the result of the read, for logs."""
@@ -201,6 +221,8 @@ class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
                 raise SegError("The mixture with the memory needs whole sentences: leave out --softmax-batch.")
             logits = logits.view(*copies.gate.shape, -1)
         log_p = mixed_log_probs(logits, copies).view(shape)
+        if self.own_symbols is not None and extra.get("lacking") is not None:
+            log_p = self.own_symbols.mask(log_p, extra["lacking"])
         if not self.training:
             # fairseq's search silently turns NaN into -inf. One NaN spoils its whole row, so checking one column is
             # enough. The result stays on the device, because reading it here would cost a sync per step.
@@ -232,7 +254,8 @@ class GuidedModel(FairseqEncoderDecoderModel):
                 "continue its training with a memory (fairseq-train --finetune-from-model)"
             )
         guided = guide(translator, cfg, target.pad())
-        return cls(GuidedEncoder(source, guided), GuidedDecoder(target, guided))
+        own_symbols = only_own(source, target)
+        return cls(GuidedEncoder(source, guided, own_symbols), GuidedDecoder(target, guided, own_symbols))
 
     @property
     def guided(self) -> GuidedTranslator:
@@ -270,7 +293,8 @@ class GuidedModel(FairseqEncoderDecoderModel):
         hub = super().from_pretrained(
             str(model_name_or_path), checkpoint_file or "model.pt", data_name_or_path, **kwargs
         )
-        hub.bpe = with_plain_spaces(hub.bpe) or hub.task.build_bpe(None)
+        model = getattr(hub.cfg.bpe, "sentencepiece_model", None)
+        hub.bpe = hub.task.as_encoded(hub.bpe, model) or hub.task.build_bpe(None)
         return hub
 
     @hook

@@ -3,7 +3,8 @@
 Pairs come as a dictionary. Of the P distinct pairs of a batch, right-padded, eos at the end: src_tokens (P, S') and
 src_lengths (P,); tokens (P, T') and lengths (P,) of the targets; prev_output_tokens (P, T'), the targets shifted by
 one step. Of the B sentences: slots (B, S), where in the targets each of their slots is, see `lay_out`; ranks (B, S),
-the rank of each slot's pair; for the overlap, shared (B, R, S'), see `overlap`.
+the rank of each slot's pair; for the overlap, shared (B, R, S'), see `overlap`; symbols (B, S), if slots have other
+symbols for a sentence than `tokens` says.
 
 The memory feeds back into no recurrence: z_t depends on z_{t-1}, y_{t-1} and c_t alone, in both fusions. So in training
 one translator pass runs over sentences and pairs together, and gradients flow through keys and values (Alg. 2).

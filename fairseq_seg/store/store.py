@@ -23,7 +23,8 @@ from typing import Literal
 import numpy as np
 
 from fairseq_seg.corpus.dictionary import UNKNOWN, dictionary_fingerprint, read_dictionary
-from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.protection import Protection
+from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder, check_protection
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import file_fingerprint, make_whole
 from fairseq_seg.store.database import Database
@@ -73,7 +74,15 @@ class TranslationMemory:
                 for side, lang, model in (("source", source_lang, spm_source), ("target", target_lang, spm_target)):
                     dictionary = Path(data_bin) / f"dict.{lang}.txt"
                     symbols = read_dictionary(dictionary)
-                    share = SymbolEncoder(symbols, SubwordModel(Path(model)) if model else None).known_share()
+                    subwords = SubwordModel(Path(model)) if model else None
+                    if subwords is not None:
+                        check_protection(symbols, subwords, dictionary)
+                    elif Protection.of(symbols):
+                        raise SegError(
+                            f"{dictionary} has protected tokens, which texts in symbols cannot have: give --spm-source "
+                            "and --spm-target."
+                        )
+                    share = SymbolEncoder(symbols, subwords).known_share()
                     if share < 0.5:
                         raise SegError(
                             f"{dictionary} knows only {share:.0%} of the symbols of {model}: name the subword model "
@@ -153,7 +162,20 @@ class TranslationMemory:
 
     def encode(self, source: str, target: str) -> SymbolPair:
         """Return the symbols of both sides of a pair as an entry holds them."""
-        return self._encoders[0].encode(source), self._encoders[1].encode(target)
+        of_source, of_target = self._encoders
+        return of_source.encode(source), of_target.encode_target(target, source, of_source.protection)
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """The spelling of the source's symbols."""
+        return Spelling(read_dictionary(self.path / f"dict.{self.source_lang}.txt"))
+
+    def values(self, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Return what the reserved symbols of both sides of a pair stand for."""
+        of_source, of_target = (encoder.protection for encoder in self._encoders)
+        if of_source is None or of_target is None:
+            return [], []
+        return of_source.source(source).values, of_target.target(target, source, of_source).values
 
     # Reading
 

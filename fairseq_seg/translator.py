@@ -263,11 +263,12 @@ class Session:
 
     def exact_matches(self, texts: list[str]) -> list[Translation | None]:
         """Look texts up in the memories."""
+        from fairseq_seg.data.example_pairs import as_tokens
         from fairseq_seg.source.pair_source import exact_pairs
 
         if self.live is None or self.task.wanted.exact != "copy":
             return [None] * len(texts)
-        symbols = [self.symbols_of(text) for text in texts]
+        symbols = self.task.sequences([as_tokens(self.symbols_of(text)).numpy() for text in texts])
         found = self.live.retrieve(symbols)
         exact = exact_pairs(symbols, found, self.task.wanted, texts)
         assert exact is not None and found.table is not None

@@ -206,7 +206,7 @@ class Session:
 
         if pair is None or pair[0].strip() == text.strip():
             return None
-        match = self._cutter.match(Term(*pair, (), 0))
+        match = self._cutter.match(Term(*pair, (), 0), known=False)
         return None if match is None else match._replace(id=0, origin=PREVIOUS)
 
     def _source_of(self, given: list[Match | None]) -> PairSource | None:

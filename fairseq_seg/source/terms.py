@@ -51,15 +51,15 @@ class TermCutter:
             if model is not None:
                 check_protection(symbols, model, f"The dictionary of {data.folder}")
 
-    def match(self, term: Term) -> Match | None:
-        """Return a term as a pair; None if its target has unknown symbols, which cannot be copied."""
+    def match(self, term: Term, known: bool = True) -> Match | None:
+        """Return a term as a pair; None if its target has unknown symbols, which cannot be copied (`known`)."""
         cuts = [Cut(text.split(), []) for text in term[:2]]
         if self._models is not None:
             of_source, of_target = self._models
             cuts = [of_source.cut_source(term.source)]
             cuts.append(of_target.cut_target(term.target, term.source, of_source.protection))
         source, target = (encoder.ids(cut.symbols) for encoder, cut in zip(self.encoders, cuts, strict=True))
-        if not len(source) or not len(target) or UNKNOWN in target:
+        if not len(source) or not len(target) or (known and UNKNOWN in target):
             return None
         texts, values = (term.source, term.target), (cuts[0].values, cuts[1].values)
         return Match(1.0, term.line, source, target, f"{NAME}:{term.line}", texts, values)

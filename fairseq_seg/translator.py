@@ -224,7 +224,7 @@ class Session:
         """Translate texts, with the older versions of some."""
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
-        longest = int(self.task.cfg.max_source_positions) - 1
+        longest = self.task.max_positions()[0] - 1
         waiting: list[tuple[int, np.ndarray]] = []
         for place, text in enumerate(texts):
             symbols = self.symbols_of(text)
@@ -366,7 +366,7 @@ def configure(arguments: list[str]) -> Any:
     from fairseq import options as fairseq_options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    import fairseq_seg.models.seg_gru  # noqa: F401, registers the models and, with them, the task
+    from fairseq_seg.models import seg_gru, seg_transformer  # noqa: F401, registers the models and, with them, the task
 
     # One of fairseq's models, when imported, makes every library print its debug messages.
     root.setLevel(level)

@@ -12,7 +12,7 @@ if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fairseq_seg.cli.options import DefaultsFormatter, add_data_bin, positive
-from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.corpus.settings import ENGINES, SearchSettings
 from fairseq_seg.errors import SegError, command
 
 
@@ -21,7 +21,7 @@ def get_parser() -> argparse.ArgumentParser:
     usual = SearchSettings()
     parser = argparse.ArgumentParser(
         prog="seg-attach",
-        description="Index the training set of a data-bin with Lucene, and attach to every sentence the pairs most "
+        description="Index the training set of a data-bin, and attach to every sentence the pairs most "
         "similar to it, ranked by fuzzy score (Eq. 3 of the paper). --memory-k sets how many of them a model uses.",
         formatter_class=DefaultsFormatter,
     )
@@ -34,7 +34,9 @@ def get_parser() -> argparse.ArgumentParser:
     add("--memory-data", metavar="DATA-BIN", help="retrieve from the training set of another data-bin")
     add("--candidates", type=positive, default=usual.candidates, help="pairs per sentence to choose from")
     add("--keep", type=positive, default=16, help="pairs per sentence to keep: the largest possible --memory-k")
-    add("--query-unit", choices=units, default=usual.query_unit, help="what Lucene searches for")
+    add("--query-unit", choices=units, default=usual.query_unit, help="what the engine searches for")
+    help = "search engine: Lucene, or grams (pairs of neighbouring symbols, in numpy: quicker, five times as large)"
+    add("--engine", choices=ENGINES, default=usual.engine, help=help)
     add("--score-unit", choices=units, default=usual.score_unit, help="what Eq. 3 compares")
     add("--k1", type=float, default=usual.k1, help="BM25: how strongly repeated symbols count")
     add("--b", type=float, default=usual.b, help="BM25: how strongly long sentences are penalised")
@@ -43,7 +45,7 @@ def get_parser() -> argparse.ArgumentParser:
         "for training sentences, leave out pairs with the same source and target (which includes the sentence itself)"
     )
     add("--exclude", choices=("pair", "source"), default="pair", help=f"{help}, or all pairs with the same source")
-    help = "number of search processes, each using half a gigabyte"
+    help = "number of search processes, each using up to half a gigabyte"
     add("--processes", type=positive, default=os.cpu_count(), help=help)
     help = "split the index into this many shards, for a training set that is too large for one process; the result is"
     add("--shards", type=positive, help=f"{help} the same (without it, an existing index is used as it is)")
@@ -57,6 +59,8 @@ def get_parser() -> argparse.ArgumentParser:
         "with --spark: a data-bin with the training set and its index, on a path that all machines share (without it,"
     )
     add("--spark-index", metavar="PATH", help=f"{help} each machine is sent a copy)")
+    help = "with --spark: a folder on a path that all machines share, where executors write what they find"
+    add("--spark-parts", metavar="PATH", help=f"{help} (without it, this process receives and writes it)")
     return parser
 
 
@@ -64,8 +68,8 @@ def get_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
-    if not options.spark and (options.spark_partitions or options.spark_index):
-        raise SegError("--spark-partitions and --spark-index need --spark MASTER: add it, or leave them out.")
+    if not options.spark and (options.spark_partitions or options.spark_index or options.spark_parts):
+        raise SegError("--spark-partitions, --spark-index and --spark-parts need --spark MASTER: add it, or drop them.")
     from fairseq_seg.corpus.databin import DataBin
     from fairseq_seg.corpus.encoding import place_values
     from fairseq_seg.retrieval.attach import Attaching, attach

@@ -81,7 +81,7 @@ def test_cold_warm_and_mixed_batches_equal_those_without_a_cache(options, tmp_pa
         wanted = slots_without_cache(model, batch)
         assert_same_slots(cache.write(batch["net_input"]["pairs"]), wanted)
         for found, expected in zip(predict(model, through(cache, batch)), predict(model, batch), strict=True):
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
         generator = SequenceGenerator([model], TARGET, beam_size=3, max_len_a=0, max_len_b=12)
         plain, cached = generator.generate([model], batch), generator.generate([model], through(cache, batch))
         for a, b in zip(plain, cached, strict=True):
@@ -196,7 +196,7 @@ def test_decoding_from_the_cache_has_no_host_sync(options, tmp_path: Path):
     tokens = torch.zeros(3 * len(SENTENCES), 1, dtype=torch.long, device="meta")
     order = torch.zeros(len(tokens), dtype=torch.long, device="meta")
     state: dict = {}
-    with RefuseCPU(), torch.no_grad():
+    with RefuseCPU(let_shapes_pass="translator" in options), torch.no_grad():
         encoder_out = model.encoder.forward_torchscript(batch["net_input"])
         encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
         for _ in range(2):

@@ -20,7 +20,7 @@ NAME = f"{SOURCE}-{TARGET}"
 
 @pytest.fixture
 def folder(data_bin: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "index.*"))
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 # How text can be split into symbols: see `fairseq_seg.corpus.subwords`.
 SUBWORD_KINDS = ("sentencepiece", "@@", "none")
+# The search engines: see `fairseq_seg.retrieval.grams` and `fairseq_seg.retrieval.lucene`.
+ENGINES = ("lucene", "grams")
 
 
 class SearchSettings(NamedTuple):
@@ -17,6 +19,7 @@ class SearchSettings(NamedTuple):
     k1: float = 2.0
     b: float = 1.0
     candidates: int = 100
+    engine: str = "lucene"
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> SearchSettings:

@@ -163,13 +163,21 @@ class SubwordModel:
 
     def cut_source(self, text: str) -> Cut:
         """Split a source text into symbols, and return what reserved ones stand for."""
-        return self._cut(ProtectedText(text, [], []) if self.protection is None else self.protection.source(text))
+        return self._cut(self.protected_source(text))
 
     def cut_target(self, text: str, source: str, of_source: Protection | None) -> Cut:
         """Split a target text into symbols: tokens that the source text has, protected as it says, become reserved."""
+        return self._cut(self.protected_target(text, source, of_source))
+
+    def protected_source(self, text: str) -> ProtectedText:
+        """Put reserved symbols in place of a source text's tokens."""
+        return ProtectedText(text, [], []) if self.protection is None else self.protection.source(text)
+
+    def protected_target(self, text: str, source: str, of_source: Protection | None) -> ProtectedText:
+        """Put reserved symbols in place of the tokens of a target text that the source text has."""
         if self.protection is None or of_source is None:
-            return self._cut(ProtectedText(text, [], []))
-        return self._cut(self.protection.target(text, source, of_source))
+            return ProtectedText(text, [], [])
+        return self.protection.target(text, source, of_source)
 
     def _cut(self, protected: ProtectedText) -> Cut:
         pieces = self._pieces.encode(one_blank(protected.text), out_type=str)
@@ -180,6 +188,16 @@ class SubwordModel:
             name, literals = self.protection.name, iter(protected.literals)
             symbols = [x for symbol in symbols for x in (next(literals) if symbol == name else [symbol])]
         return Cut(symbols, protected.values)
+
+    def cut_into_ids(self, texts: Sequence[ProtectedText]) -> Iterator[list[int] | None]:
+        """Split many texts at once, on all cores, into the model's ids.
+
+        It is None for a text with an unknown character, or with one that looks like a reserved symbol.
+        """
+        unknown = self._pieces.unk_id()
+        cut = self._pieces.encode([one_blank(protected.text) for protected in texts], out_type=int, num_threads=-1)
+        for ids, protected in zip(cut, texts, strict=True):
+            yield None if unknown in ids or protected.literals else ids
 
     def pieces(self) -> list[str]:
         """List all pieces in id order."""
@@ -205,6 +223,7 @@ class SymbolEncoder:
         # A text must not contain "end of sentence": anything that looks like a special symbol is an unknown word.
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
         self._model = model
+        self._by_piece: np.ndarray | None = None  # the id of each of the model's pieces, made when many are encoded
 
     @property
     def protection(self) -> Protection | None:
@@ -222,6 +241,33 @@ class SymbolEncoder:
     def ids(self, symbols: Iterable[str]) -> np.ndarray:
         """Return the ids of symbols (int32); symbols not in the dictionary are unk."""
         return np.array([self._ids.get(symbol, UNKNOWN) for symbol in symbols], dtype=np.int32)
+
+    def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Run `encode` for many texts, in a fraction of the time."""
+        if self._model is None:
+            return [self.encode(text) for text in texts]
+        found = self._cut_all([self._model.protected_source(text) for text in texts])
+        return [self.encode(text) if ids is None else ids for text, ids in zip(texts, found, strict=True)]
+
+    def encode_all_targets(
+        self, texts: Sequence[str], sources: Sequence[str], of_source: Protection | None
+    ) -> list[np.ndarray]:
+        """Run `encode_target` for many texts, in a fraction of the time."""
+        pairs = list(zip(texts, sources, strict=True))
+        if self._model is None:
+            return [self.encode_target(*pair, of_source) for pair in pairs]
+        found = self._cut_all([self._model.protected_target(*pair, of_source) for pair in pairs])
+        return [
+            self.encode_target(*pair, of_source) if ids is None else ids for pair, ids in zip(pairs, found, strict=True)
+        ]
+
+    def _cut_all(self, texts: Sequence[ProtectedText]) -> list[np.ndarray | None]:
+        assert self._model is not None
+        if self._by_piece is None:
+            pieces = self._model.pieces()
+            self._by_piece = np.array([self._ids.get(piece, UNKNOWN) for piece in pieces], dtype=np.int32)
+        found = self._model.cut_into_ids(texts)
+        return [None if ids is None else self._by_piece[np.array(ids, dtype=np.int32)] for ids in found]
 
     def known_share(self) -> float:
         """Return the share of the subword model's pieces that the dictionary has, 1.0 without a model."""

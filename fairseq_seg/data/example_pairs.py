@@ -211,4 +211,5 @@ def limit(batch: PairBatch, k: int) -> PairBatch | None:
         "sizes": batch["sizes"][:k],
         **({"shared": batch["shared"][:, :k]} if "shared" in batch else {}),
         **({"symbols": batch["symbols"][:, :slots].masked_fill(ranks >= k, PAD)} if "symbols" in batch else {}),
+        **({"addresses": batch["addresses"][:pairs]} if "addresses" in batch else {}),
     }

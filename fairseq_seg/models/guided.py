@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.models import (
+    MODEL_DATACLASS_REGISTRY,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+)
 from torch import Tensor, nn
 
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint
@@ -23,9 +28,9 @@ from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader, Slots
 from fairseq_seg.modules.overlap import Overlap
 from fairseq_seg.modules.own_symbols import OwnSymbols
-from fairseq_seg.modules.translator import Translator, each
+from fairseq_seg.modules.translator import Pass, Translator, each
 from fairseq_seg.tasks import seg_translation  # noqa: F401, registers the task, for `from_pretrained`
-from fairseq_seg.tasks.presets import by_preset
+from fairseq_seg.tasks.presets import by_preset, spelled
 
 logger = logging.getLogger(__name__)
 STATE = "guided"  # the name of the beam's state among fairseq's incremental states
@@ -45,13 +50,14 @@ class MemoryConfig(FairseqDataclass):
         metadata={
             "help": "the keys of the slots: the attention context of each step of the retrieved pair (the paper), the "
             "context and the decoder's state, which knows what precedes the slot (beyond the paper), or a "
-            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)" + by_preset("memory_keys")
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline), found by the "
+            "decoder's state (target) or by the context (target-context)" + by_preset("memory_keys")
         },
     )
     memory_match: Optional[ChoiceEnum(["diagonal", "full"])] = field(  # type: ignore[valid-type]  # noqa: UP045
         default=None,
         metadata={
-            "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target"
+            "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target*"
             + by_preset("memory_match")
         },
     )
@@ -60,7 +66,7 @@ class MemoryConfig(FairseqDataclass):
         default=None,
         metadata={
             "help": "True: tell the match and the gate which words of a retrieved source the sentence shares, so that "
-            "words that changed are not copied (beyond the paper); not with --memory-keys target"
+            "words that changed are not copied (beyond the paper); not with --memory-keys target*"
             + by_preset("memory_overlap"),
             "argparse_const": "True",
         },
@@ -84,19 +90,29 @@ class MemoryConfig(FairseqDataclass):
         default=False,
         metadata={"help": "no gradient through the memory's keys and values: cheaper, but not as in the paper"},
     )
+    freeze_translator: bool = field(
+        default=False,
+        metadata={
+            "help": "train the memory's own parameters alone: the translator of --finetune-from-model stays exactly as "
+            "it is, without dropout; with --memory-cache, its passes are computed once. See seg-guide"
+        },
+    )
     memory_k: int = -1  # that of the task; a checkpoint remembers what it was trained with
 
 
 def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslator:
     """Return a translator with the memory that the options ask for."""
-    if cfg.memory_keys == "target" and (cfg.detach_memory or translator.state_size % 2):
+    kind = KINDS[str(cfg.memory_keys)]
+    if not kind.needs_pass and (cfg.detach_memory or translator.state_size % 2):
         raise SegError(
-            "--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory: change them."
+            f"--memory-keys {cfg.memory_keys} needs an even --hidden-size, and cannot learn with --detach-memory: "
+            "change them."
         )
-    if cfg.memory_keys == "target" and cfg.memory_overlap:
-        raise SegError("--memory-overlap needs keys that look at the retrieved source, not --memory-keys target.")
-    full = cfg.memory_match == "full" or cfg.memory_keys == "target"
-    keys = KINDS[str(cfg.memory_keys)](translator, full)
+    if not kind.needs_pass and cfg.memory_overlap:
+        raise SegError(
+            f"--memory-overlap needs keys that look at the retrieved source, not --memory-keys {cfg.memory_keys}."
+        )
+    keys = kind(translator, cfg.memory_match == "full" or not kind.needs_pass)
     gate = Gate(translator.context_size, translator.state_size, cfg.gate_hidden, cfg.gate_bias)
     overlap = Overlap(gate.from_value.out_features) if cfg.memory_overlap else None
     memory = SlotReader(keys, gate, cfg.coverage_penalty, overlap)
@@ -132,13 +148,39 @@ class Adapter(nn.Module):
         for name, child in part.named_modules(remove_duplicate=False):  # a shared matrix has two names
             if name and "." not in name:
                 self.add_module(name, child)
+        self._part = (part,)
 
     @property
     def guided(self) -> GuidedTranslator:
         return self._guided[0]
 
+    def train(self, mode: bool = True) -> "Adapter":
+        """Set the mode; a frozen translator stays in evaluation mode."""
+        super().train(mode)
+        for child in self.guided.translator.children() if mode else ():
+            if not any(parameter.requires_grad for parameter in child.parameters()):
+                child.train(False)
+        return self
+
+    @property
+    def part(self) -> Any:
+        """The translator's encoder or decoder, whose children these are."""
+        return self._part[0]
+
     def max_positions(self) -> int:
-        return int(1e6)
+        return self.part.max_positions() if hasattr(self.part, "max_positions") else int(1e6)
+
+    def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
+        """Give an old checkpoint's parameters their present names, and drop what is not a parameter."""
+        if f"{name}.symbols" in state_dict:  # of this plugin: no older form than fairseq's third
+            state_dict.setdefault(f"{name}.version", torch.tensor([3.0]))
+        if hasattr(self.part, "upgrade_state_dict_named"):
+            self.part.upgrade_state_dict_named(state_dict, name)
+        for key in ("version", "embed_positions._float_tensor", "embed_positions.weights"):
+            state_dict.pop(f"{name}.{key}", None)
+
+    def set_beam_size(self, beam_size: int) -> None:
+        """Do nothing: told the size of the beam, fairseq's attention would take sentences for hypotheses of one."""
 
 
 class EncoderOut(NamedTuple):
@@ -242,12 +284,30 @@ class GuidedModel(FairseqEncoderDecoderModel):
     embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
 
     @classmethod
+    def sizes_of(cls, checkpoint: str) -> dict[str, Any]:
+        """Return the options of a checkpoint that its parameters depend on, the memory's left out."""
+        return {}
+
+    @classmethod
+    def take_sizes(cls, cfg: Any, checkpoint: str) -> None:
+        """Set sizes to those of the checkpoint that training starts from; refuse those that were given otherwise."""
+        defaults = MODEL_DATACLASS_REGISTRY[cfg._name]
+        for name, size in cls.sizes_of(checkpoint).items():
+            given = getattr(cfg, name)
+            if given not in (getattr(defaults, name), size):
+                raise SegError(f"{checkpoint} was trained with {spelled(name)} {size}, not {given}: leave that out.")
+            setattr(cfg, name, size)
+
+    @classmethod
     @hook
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
         """Build the model from a translator and the memory around it."""
         if cfg.memory_keys is None:  # the task resolves the preset
             raise SegError("A model with a memory needs --task seg_translation: give this task, or another --arch.")
         source, target = task.source_dictionary, task.target_dictionary
+        if cfg.freeze_translator:
+            for parameter in translator.parameters():
+                parameter.requires_grad_(False)
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
                 "the checkpoint was trained without a memory, so its copy gate is untrained: use --memory-k 0, or "
@@ -268,13 +328,24 @@ class GuidedModel(FairseqEncoderDecoderModel):
         prev_output_tokens: Tensor,
         pairs: Pairs | None = None,
         slots: Slots | None = None,
+        kept: Any = None,
+        of_pairs: Pass | None = None,
         **unused,
-    ) -> tuple[Tensor, dict]:
+    ) -> tuple[Tensor | None, dict]:
         """Return the logits (B, T, V) of teacher forcing, and `extra`; mix them with `get_normalized_probs`.
 
         Args:
             pairs: the result of `ExamplePairs.collate`. slots: the same from a cache.
+            kept: the `KeptPass` of a frozen translator. There are no logits then: log p_gen is in `extra`.
+            of_pairs: that over the pairs.
         """
+        if kept is not None:
+            read = self.guided.read_passed(kept.passed, pairs, of_pairs)
+            generated = kept.generated
+            if read is None:  # as in `GuidedTranslator.forward`
+                generated = generated + 0 * sum(parameter.sum() for parameter in self.decoder.memory.parameters())
+            output = Output(kept.passed.states, kept.passed.attention, read, read)
+            return None, self.decoder.extra(output) | {"generated": generated}
         output = self.guided(src_tokens, src_lengths, prev_output_tokens, pairs, slots)
         return output.logits, self.decoder.extra(output)
 
@@ -300,6 +371,7 @@ class GuidedModel(FairseqEncoderDecoderModel):
     @hook
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
         """Load a checkpoint into another kind of memory: missing parameters start fresh, others are dropped."""
+        super().upgrade_state_dict_named(state_dict, name)
         fresh = self.state_dict()
         for side, part in (("source", "encoder"), ("target", "decoder")):
             sizes = [state.get(f"{part}.{self.embeddings}", ()) for state in (state_dict, fresh)]
@@ -339,4 +411,3 @@ class GuidedModel(FairseqEncoderDecoderModel):
         state_dict.update({key: fresh[key] for key in missing})
         if missing:
             logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))
-        super().upgrade_state_dict_named(state_dict, name)

@@ -106,6 +106,13 @@ class GuidedTranslator(nn.Module):
         read = None if slots is None else self.memory(*self.queries(passed.states, linear, slots), slots)
         return self._output(passed, linear, read, slots)
 
+    def read_passed(self, passed: Pass, pairs: Pairs | None, of_pairs: Pass | None) -> SlotRead | None:
+        """Return the read of sentences whose pass is known, and that over their pairs; see `forward`."""
+        if pairs is None:
+            return None
+        slots = self.write_pairs(pairs, of_pairs)
+        return self.memory(*self.queries(passed.states, self.from_context(passed.contexts, slots), slots), slots)
+
     def run_pairs(self, pairs: Pairs) -> Pass | None:
         """Return a pass over P pairs alone, if their keys need one."""
         if not self.memory.keys.needs_pass:
@@ -139,7 +146,7 @@ class GuidedTranslator(nn.Module):
         self, tokens: Tensor, lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None
     ) -> Prepared:
         """Return what the beam steps of B sentences need; arguments as of `forward`."""
-        annotations = self.translator.encode(tokens, lengths)
+        annotations = self.translator.for_steps(self.translator.encode(tokens, lengths))
         if pairs is not None:
             slots = self.write_pairs(pairs, self.run_pairs(pairs))
         if not self.translator.sums_annotations:

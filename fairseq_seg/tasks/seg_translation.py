@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed import utils as distributed_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
@@ -26,6 +28,7 @@ from torch import Tensor
 
 from fairseq_seg.cache.frozen import EntryCache
 from fairseq_seg.cache.header import parse_size
+from fairseq_seg.cache.passes import PassCache
 from fairseq_seg.cache.rows import TYPES
 from fairseq_seg.checkpoints import allow_fairseq_checkpoints, check_checkpoint
 from fairseq_seg.corpus.databin import DataBin
@@ -173,6 +176,8 @@ class SegTranslationTask(TranslationTask):
         # The pairs of the last buffer of typed sentences, and the place of each sentence in it by its symbols.
         self.typed: tuple[ExamplePairs, dict[SentenceKey, int]] | None = None
         self.warned = False  # about unknown symbols
+        self.model_positions = super().max_positions()
+        self.passes: PassCache | None = None  # of a frozen translator, in training
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
         self.check: OutputCheck | None = None  # of --memory-check
         self.validating = False  # translations are not checked then
@@ -270,18 +275,25 @@ class SegTranslationTask(TranslationTask):
     @hook
     def build_model(self, cfg, from_checkpoint=False):
         """Return fairseq's model; training refuses a cache."""
-        if self.cfg.memory_cache and not from_checkpoint:
-            raise SegError("--memory-cache is for a frozen model: leave it out to train.")
+        frozen = getattr(cfg, "freeze_translator", False)
+        if self.cfg.memory_cache and not from_checkpoint and not frozen:
+            raise SegError("--memory-cache is for a frozen model: leave it out to train, or add --freeze-translator.")
         if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
             raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
         resolve(cfg, str(self.cfg.preset))
         if not from_checkpoint and hasattr(cfg, "memory_k"):
             cfg.memory_k = self.cfg.memory_k
+            whole = cfg._get_parent()
+            if frozen:
+                check_frozen(cfg, whole, self.cfg)
+            if whole is not None and whole.checkpoint.finetune_from_model:
+                ARCH_MODEL_REGISTRY[cfg._name].take_sizes(cfg, whole.checkpoint.finetune_from_model)
         model = super().build_model(cfg, from_checkpoint)
+        self.model_positions = model.max_positions()
         if not hasattr(model, "guided"):
             raise SegError(
-                f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru or seg_gru_small, or train it with "
-                "--task translation."
+                f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru, seg_transformer or their small "
+                "forms, or train it with --task translation."
             )
         if not from_checkpoint:
             check_resumed_options(cfg._get_parent(), model)
@@ -475,6 +487,11 @@ class SegTranslationTask(TranslationTask):
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": pairs}}
         return {**sample, "exact": exact}
 
+    def max_positions(self) -> tuple[int, int]:
+        """Return the most symbols that options and model allow on each side, eos included."""
+        source, target = map(min, zip(super().max_positions(), self.model_positions, strict=True))
+        return source, target
+
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """Drop over-long sentences in training only: every other sentence is translated."""
         if not ignore_invalid_inputs:
@@ -499,9 +516,24 @@ class SegTranslationTask(TranslationTask):
             # Drawn here and not in the data loader, whose workers persist and do not see a new epoch.
             k = random.Random(f"{self.cfg.seed} {update_num}").randint(0, self.cfg.memory_k)
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": limit(pairs, k)}}
+        sample = self.with_passes(sample, model)
         result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         refuse_nan_on_any_rank(result[0], sample)
         return result
+
+    def with_passes(self, sample: dict, model) -> dict:
+        """Add the passes of a frozen translator over sentences and pairs to a batch, if a cache keeps them."""
+        if not self.cfg.memory_cache or not sample:
+            return sample
+        model = getattr(model, "module", model)  # of distributed training
+        if self.passes is None:
+            options = str(self.cfg.memory_cache_type), parse_size(self.cfg.memory_cache_size)
+            self.passes = PassCache(model, self.cfg.memory_cache, *options)
+        more: dict[str, Any] = {"kept": self.passes.read_sentences(sample)}
+        pairs = sample["net_input"].get("pairs")
+        if pairs is not None and model.decoder.memory.keys.needs_pass:
+            more["of_pairs"] = self.passes.read(pairs).passed
+        return {**sample, "net_input": {**sample["net_input"], **more}}
 
     @hook
     def valid_step(self, sample, model, criterion):
@@ -510,7 +542,7 @@ class SegTranslationTask(TranslationTask):
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
         self.validating = True
         try:
-            result = super().valid_step(sample, model, criterion)
+            result = super().valid_step(self.with_passes(sample, model), model, criterion)
         finally:
             self.validating = False
         refuse_nan_on_any_rank(result[0], sample)
@@ -605,6 +637,24 @@ class SegTranslationTask(TranslationTask):
             if torch.is_tensor(hypothesis["alignment"]):
                 hypothesis["alignment"] = hypothesis["attention"].argmax(dim=0)
         return hypotheses
+
+
+def check_frozen(cfg, whole, task_cfg: SegTranslationConfig) -> None:
+    """Refuse --freeze-translator where there is no translator to freeze, or where its passes do not suffice."""
+    if whole is None:
+        return
+    last = os.path.join(whole.checkpoint.save_dir, "checkpoint_last.pt")
+    start = whole.checkpoint.finetune_from_model or whole.checkpoint.restore_file != "checkpoint_last.pt"
+    if not start and not os.path.exists(last):
+        raise SegError("--freeze-translator needs a trained translator: name its --finetune-from-model CHECKPOINT.")
+    smoothing = getattr(whole.criterion, "label_smoothing", 0)
+    if task_cfg.memory_cache and (str(cfg.fusion) != "shallow" or smoothing or task_cfg.eval_bleu):
+        raise SegError(
+            "--memory-cache keeps too little of a frozen translator for --fusion deep or both, --label-smoothing and "
+            "--eval-bleu: leave these out, or --memory-cache."
+        )
+    if task_cfg.memory_k == 0:
+        raise SegError("--freeze-translator leaves nothing to learn with --memory-k 0: give another.")
 
 
 def one_thread() -> None:

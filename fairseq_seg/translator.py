@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,9 +33,13 @@ from fairseq_seg.explain.records import Explanation, RetrievedPair
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fairseq_seg.source.memories import Match
     from fairseq_seg.source.pair_source import PairSource
+    from fairseq_seg.source.terms import TermCutter
 
 BATCH_SIZE = 32
+# The origin of a pair that was given with its sentence.
+PREVIOUS = "previous version"
 
 Result = TypeVar("Result")
 
@@ -79,11 +84,28 @@ class Translator:
             self._worker.shutdown()
             raise
 
-    def translate(self, texts: Sequence[str], provenance: bool = False) -> list[Translation]:
-        """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut."""
+    def translate(
+        self,
+        texts: Sequence[str],
+        provenance: bool = False,
+        previous: Sequence[tuple[str, str] | None] | None = None,
+    ) -> list[Translation]:
+        """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut.
+
+        `previous` has, for each text, an older version and its translation, or None: that pair comes first.
+        """
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it in brackets.")
-        return self.call(lambda session: session.translate(list(texts), provenance))
+        return self.call(lambda session: session.translate(list(texts), provenance, previous))
+
+    @property
+    def protects_tags(self) -> bool:
+        """Whether tags in a text come back as they are."""
+        return self.call(lambda session: session.protects_tags)
+
+    def exact_matches(self, texts: Sequence[str]) -> list[Translation | None]:
+        """Return what the memories have for the very same texts, with `memory_exact="copy"`; None for other texts."""
+        return self.call(lambda session: session.exact_matches(list(texts)))
 
     def call(self, function: Callable[[Session], Result]) -> Result:
         """Run a function in the worker thread, with what that owns."""
@@ -124,7 +146,7 @@ class Session:
             usual |= model_folder.options
         named = [str(folder), *as_arguments(usual), *arguments, *as_arguments(options), "--path", str(checkpoint)]
         self.cfg = configure(named)
-        self.checkpoint = Path(checkpoint)
+        self.folder, self.checkpoint = model_folder, Path(checkpoint)
         self._open(self.checkpoint)
         self._encode = self._make_encoder()
 
@@ -172,8 +194,34 @@ class Session:
         """What gives typed sentences their pairs."""
         return self.task.live if self.task.cfg.memory_k > 0 else None
 
-    def translate(self, texts: list[str], provenance: bool) -> list[Translation]:
-        """Translate texts."""
+    @cached_property
+    def _cutter(self) -> TermCutter:
+        from fairseq_seg.source.terms import TermCutter
+
+        return TermCutter(self.data, "")
+
+    def _given(self, pair: tuple[str, str] | None, text: str) -> Match | None:
+        """Return the previous version of a text as a match; the same text would count as an exact match."""
+        from fairseq_seg.corpus.terms import Term
+
+        if pair is None or pair[0].strip() == text.strip():
+            return None
+        match = self._cutter.match(Term(*pair, (), 0), known=False)
+        return None if match is None else match._replace(id=0, origin=PREVIOUS)
+
+    def _source_of(self, given: list[Match | None]) -> PairSource | None:
+        from fairseq_seg.source.given import WithGiven
+        from fairseq_seg.source.live import Live
+        from fairseq_seg.source.terms import WithTerms
+
+        if isinstance(self.live, Live | WithTerms) and any(pair is not None for pair in given):
+            return WithGiven(self.live, given)
+        return self.live
+
+    def translate(
+        self, texts: list[str], provenance: bool, previous: Sequence[tuple[str, str] | None] | None = None
+    ) -> list[Translation]:
+        """Translate texts, with the older versions of some."""
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
         longest = self.task.max_positions()[0] - 1
@@ -195,7 +243,10 @@ class Session:
         for start in range(0, len(waiting), size):
             batch = waiting[start : start + size]
             named = [texts[place] for place, _ in batch]
-            found = self.translate_symbols([symbols for _, symbols in batch], self.live, provenance, texts=named)
+            source = self.live
+            if previous is not None:
+                source = self._source_of([self._given(previous[place], texts[place]) for place, _ in batch])
+            found = self.translate_symbols([symbols for _, symbols in batch], source, provenance, texts=named)
             for (place, _), translation in zip(batch, found, strict=True):
                 translation.source = texts[place]
                 translation.flags = translations[place].flags + translation.flags
@@ -203,6 +254,31 @@ class Session:
                     translation.explanation.source = texts[place]
                 translations[place] = translation
         return translations
+
+    @property
+    def protects_tags(self) -> bool:
+        """Whether the model sees tags as reserved symbols."""
+        protections = self.task.protections
+        return protections is not None and all("tags" in protection.kinds for protection in protections)
+
+    def exact_matches(self, texts: list[str]) -> list[Translation | None]:
+        """Look texts up in the memories."""
+        from fairseq_seg.data.example_pairs import as_tokens
+        from fairseq_seg.source.pair_source import exact_pairs
+
+        if self.live is None or self.task.wanted.exact != "copy":
+            return [None] * len(texts)
+        symbols = self.task.sequences([as_tokens(self.symbols_of(text)).numpy() for text in texts])
+        found = self.live.retrieve(symbols)
+        exact = exact_pairs(symbols, found, self.task.wanted, texts)
+        assert exact is not None and found.table is not None
+        matches: list[Translation | None] = [None] * len(texts)
+        for place, pair in enumerate(exact):
+            if pair is not None:
+                source, target = found.table.text(pair)
+                known = RetrievedPair(found.table.id(pair), found.table.origin(pair), 1.0, source, target, [], [])
+                matches[place] = Translation(texts[place], target, 0.0, ["exact"], [known])
+        return matches
 
     def translate_symbols(
         self,

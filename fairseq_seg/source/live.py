@@ -12,6 +12,7 @@ from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs, Row
 from fairseq_seg.corpus.selection import greedy_coverage
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.retrieval.fuzzy import fuzzy_scores
 from fairseq_seg.retrieval.unit import make_unit
 from fairseq_seg.source.memories import Match, OwnMemory, Searchable, TrainingSet, as_table, parse_memories
 from fairseq_seg.source.pair_source import Sentences, Wanted, as_sequences, is_exact, live_signature
@@ -36,8 +37,13 @@ class Live:
             memory = TrainingSet(data, settings) if name == TRAIN else OwnMemory(name, settings, self._unit)
             self._memories.append((memory, penalty))
 
-    def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
-        """Return the pairs of sentences from the memories as they are now; the table holds these pairs alone."""
+    def retrieve(
+        self, sentences: Sentences, first: int = 0, given: Sequence[Match | None] | None = None
+    ) -> RankedPairs:
+        """Return the pairs of sentences from the memories as they are now; the table holds these pairs alone.
+
+        A pair that is `given` for a sentence comes first, only exact matches come before it.
+        """
         began = time.perf_counter()
         queries = as_sequences(sentences)
         found = zip(*(memory.search(list(queries)) for memory, _ in self._memories), strict=True)
@@ -46,6 +52,8 @@ class Live:
         rows: list[Row] = []
         for number, proposals in enumerate(found):
             matches, scores = self._rank(queries[number], queries.values_of(number) or [], proposals)
+            if given is not None and (pair := given[number]) is not None:
+                matches, scores = self._put_first(queries[number], pair, matches, scores)
             ids = []
             for match in matches:
                 key = *match.key, match.origin
@@ -80,6 +88,18 @@ class Live:
             covering = greedy_coverage(self._unit.query_characters(query), characters)
         chosen = RankedPairs.from_rows([(np.arange(len(best)), scores, covering)]).select(selection)
         return [matches[place] for place in chosen.ids], chosen.scores
+
+    def _put_first(
+        self, query: np.ndarray, pair: Match, matches: list[Match], scores: np.ndarray
+    ) -> tuple[list[Match], np.ndarray]:
+        """Add a pair to the selected ones of a sentence; one of them makes room for it."""
+        [score] = fuzzy_scores(self._unit.characters(query), [self._unit.characters(pair.source)])
+        ranked = [(match, score) for match, score in zip(matches, scores, strict=True) if match.key != pair.key]
+        exact = [item for item in ranked if item[1] == 1]
+        ranked = [*exact, (pair, score), *ranked[len(exact) :]]
+        if self._wanted.selection.mode == "topk":
+            ranked = ranked[: self._wanted.selection.k]
+        return [match for match, _ in ranked], np.array([score for _, score in ranked], dtype=np.float32)
 
     def close(self) -> None:
         """Close the memories."""

@@ -118,15 +118,20 @@ def _retrieve(rows: list[np.ndarray], values: list[list[str]] | None, home: tupl
 
 
 def open_live(data: DataBin, wanted: Wanted) -> PairSource:
-    """Open a search with the settings that seg-attach used on the training set, or the defaults."""
+    """Open a search with the settings of the training set."""
     from fairseq_seg.source.live import Live
     from fairseq_seg.source.terms import with_terms
 
+    live = Live(data, wanted, recorded_settings(data))
+    return with_terms(live, data, wanted.terms, wanted.terms_subwords)
+
+
+def recorded_settings(data: DataBin) -> SearchSettings:
+    """Return the settings that seg-attach used on the training set, or the defaults."""
     try:
-        settings = SearchSettings.recorded(AttachedPairs.load(data.attached_path(TRAIN)).settings)
+        return SearchSettings.recorded(AttachedPairs.load(data.attached_path(TRAIN)).settings)
     except AttachedError:  # never attached
-        settings = SearchSettings()
-    return with_terms(Live(data, wanted, settings), data, wanted.terms, wanted.terms_subwords)
+        return SearchSettings()
 
 
 def open_for_split(data: DataBin, split: str, wanted: Wanted, may_search: bool) -> PairSource:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary
+from fairseq.sequence_generator import SequenceGenerator
 from rapidfuzz.distance import Levenshtein
 
 from fairseq_seg.cache.frozen import EntryCache
@@ -17,8 +18,10 @@ from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.data.example_pairs import ExamplePairs, limit
 from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
+from fairseq_seg.modules.own_symbols import OwnSymbols
 from fairseq_seg.tasks.presets import resolve
-from tests.tiny import PAD
+from tests import tiny
+from tests.tiny import PAD, PAIRS, ROWS, SENTENCES, SOURCE, TARGET, every_translator
 
 EOS = 2
 WORDS = [*"abcdefg", *reserved_symbols(("numbers", "tags"))]
@@ -227,3 +230,26 @@ def test_only_a_sentences_own_tokens_can_be_generated():
     # In training nothing changes.
     logits, extra = model(tokens, torch.full((3,), 4), tokens)
     assert torch.isfinite(model.get_normalized_probs((logits, extra), log_probs=True)).all()
+
+
+@pytest.mark.parametrize("rows", [None, ROWS], ids=["plain", "guided"])
+@every_translator
+def test_a_search_writes_no_reserved_symbol_of_another_sentence(translator: str, rows: list | None):
+    model, batch = tiny.make_model(translator=translator), tiny.make_batch(SENTENCES, PAIRS, rows)
+    keys = torch.full((2, len(SOURCE)), -1)
+    keys[0, 4:8], keys[1, 4:10] = torch.arange(4), torch.arange(6).remainder(4)
+
+    def strange(own: OwnSymbols | None) -> list[int]:
+        """Return the reserved symbols of others that the search writes."""
+        model.encoder.own_symbols = model.decoder.own_symbols = own
+        found = SequenceGenerator([model], TARGET, beam_size=3, max_len_a=0, max_len_b=12).generate([model], batch)
+        sources = batch["net_input"]["src_tokens"].tolist()
+        return [
+            symbol
+            for source, beam in zip(sources, found, strict=True)
+            for hypothesis in beam
+            for symbol in hypothesis["tokens"].tolist()
+            if keys[1, symbol] >= 0 and keys[1, symbol] not in keys[0, torch.tensor(source)]
+        ]
+
+    assert strange(None) and not strange(OwnSymbols(keys[0], keys[1, : len(TARGET)]))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,11 +77,16 @@ class Translator:
             self._worker.shutdown()
             raise
 
-    def translate(self, texts: Sequence[str], provenance: bool = False) -> list[Translation]:
-        """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut."""
+    def translate(
+        self, texts: Sequence[str], provenance: bool = False, memories: Collection[str] | None = None
+    ) -> list[Translation]:
+        """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut.
+
+        Pairs come from all memories of the translator, or from those of them that `memories` names.
+        """
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it in brackets.")
-        return self.call(lambda session: session.translate(list(texts), provenance))
+        return self.call(lambda session: session.translate(list(texts), provenance, memories))
 
     def call(self, function: Callable[[Session], Result]) -> Result:
         """Run a function in the worker thread, with what that owns."""
@@ -165,8 +170,17 @@ class Session:
         """What gives typed sentences their pairs."""
         return self.task.live if self.task.cfg.memory_k > 0 else None
 
-    def translate(self, texts: list[str], provenance: bool) -> list[Translation]:
-        """Translate texts."""
+    def within(self, memories: Collection[str] | None) -> PairSource | None:
+        """Return what gives sentences pairs from some of the memories alone; None stands for all."""
+        from fairseq_seg.source.live import Live
+
+        return self.live.within(memories) if memories is not None and isinstance(self.live, Live) else self.live
+
+    def translate(
+        self, texts: list[str], provenance: bool, memories: Collection[str] | None = None
+    ) -> list[Translation]:
+        """Translate texts with pairs of some memories, by default of all."""
+        source = self.within(memories)
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
         longest = int(self.task.cfg.max_source_positions) - 1
@@ -188,7 +202,7 @@ class Session:
         for start in range(0, len(waiting), size):
             batch = waiting[start : start + size]
             named = [texts[place] for place, _ in batch]
-            found = self.translate_symbols([symbols for _, symbols in batch], self.live, provenance, texts=named)
+            found = self.translate_symbols([symbols for _, symbols in batch], source, provenance, texts=named)
             for (place, _), translation in zip(batch, found, strict=True):
                 translation.source = texts[place]
                 translation.flags = translations[place].flags + translation.flags

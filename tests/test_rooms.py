@@ -27,6 +27,7 @@ ORDER = [
     {"explain"},
     {"translator"},
     {"evaluate"},
+    {"serve"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

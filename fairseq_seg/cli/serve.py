@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from fairseq_seg.cli.model import read_options
 from fairseq_seg.cli.options import DefaultsFormatter, positive
@@ -68,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SegError(f"--port {options.port}: choose a port from 0 to 65535.")
     from fairseq_seg.serve.server import Options, serve
 
-    settings = read_options(rest)
+    settings: dict[str, Any] = read_options(rest)
     names = ("memory", "host", "port", "keys", "queue", "timeout")
     chosen = {name: getattr(options, name) for name in names}
     serve(options.models, Options(**chosen, allow_hosts=options.allow_host, rate=options.rate or 0), **settings)

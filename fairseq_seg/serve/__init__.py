@@ -1,1 +1,1 @@
-"""A server that translates for the tools that translators have: LibreTranslate's, Apertium's and tmserver's protocols."""
+"""A server for the tools of translators: LibreTranslate's, Apertium's and tmserver's protocols."""

@@ -50,7 +50,12 @@ def make_app(service: Service, hosts: Collection[str], rate: int = 0) -> Guard:
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={Refusal: on_refusal, SegError: on_seg_error, HTTPException: on_http_error, Exception: on_bug},
+        exception_handlers={
+            Refusal: on_refusal,
+            SegError: on_seg_error,
+            HTTPException: on_http_error,
+            Exception: on_bug,
+        },
     )
     app.state.service = service
     return Guard(app, hosts, rate, service.metrics, answer)

@@ -58,7 +58,7 @@ class KeyFile:
 
     def __init__(self, path: Path, memories: Collection[str]):
         self._path, self._memories = path, frozenset(memories)
-        self._state = self._look()
+        self._state = (0, 0, 0)  # the first request reads it again, should it have changed while models were opened
         self._clients = read_clients(path, self._memories)
 
     @property

@@ -194,7 +194,14 @@ class Error(Struct):
 def translated(translation: Translation) -> Translated:
     """Return a translation as the API shows it."""
     pairs = [
-        Pair(pair.origin.partition(f":{pair.id}")[0], pair.id, pair.origin, pair.source, pair.target, round(pair.score, 4))
+        Pair(
+            pair.origin.partition(f":{pair.id}")[0],
+            pair.id,
+            pair.origin,
+            pair.source,
+            pair.target,
+            round(pair.score, 4),
+        )
         for pair in translation.pairs
     ]
     words = None

@@ -54,8 +54,14 @@ def serve(models: Sequence[Path], options: Options, arguments: Sequence[str] = (
         service = open_service(models, options, arguments, settings)
         app = make_app(service, known_hosts(options.host, options.allow_hosts), options.rate)
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, server_header=False, lifespan="on", backlog=2048,
-            timeout_graceful_shutdown=int(options.timeout) + 5, h11_max_incomplete_event_size=65_536,
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            backlog=2048,
+            timeout_graceful_shutdown=int(options.timeout) + 5,
+            h11_max_incomplete_event_size=65_536,
         )
         host, port = opened.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host

@@ -110,9 +110,7 @@ class Service:
         """Translate texts, each as a whole."""
         characters = sum(map(len, texts))
         if characters > MOST_CHARACTERS:
-            raise Refusal(
-                413, f"Invalid request: request ({characters}) exceeds text limit ({MOST_CHARACTERS})"
-            )
+            raise Refusal(413, f"Invalid request: request ({characters}) exceeds text limit ({MOST_CHARACTERS})")
         request.state.texts = len(texts)
         return await self._in_time(request, direction.translate(texts, client, provenance))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 from fairseq_seg.serve.parameters import parse_form, parse_json, read_body
 from fairseq_seg.serve.refusal import Refusal
@@ -31,16 +31,24 @@ async def find(request: Request) -> Response:
     except Refusal:
         return JSONResponse([])
     values = parse_form(request.scope["query_string"])
-    least, most = (number(values, *limit) for limit in LIMITS)
+    least = number(values, "min_similarity", LEAST_QUALITY, 0, 100)
+    most = number(values, "max_candidates", MOST_MATCHES, 1, 100)
     found = await direction.search(request.path_params["text"], client, most)
     matches = [
-        {"source": pair.source, "target": pair.target, "quality": int(pair.score * 100 + 1e-4), "rank": pair.score * 100}
+        {
+            "source": pair.source,
+            "target": pair.target,
+            "quality": int(pair.score * 100 + 1e-4),
+            "rank": pair.score * 100,
+        }
         for pair in found
     ]
     return JSONResponse([match for match in matches if match["quality"] >= least])
 
 
-LIMITS = (("min_similarity", LEAST_QUALITY, 0, 100), ("max_candidates", MOST_MATCHES, 1, 100))
+def percent(score: float) -> int:
+    """Round a score down to whole per cent."""
+    return int(score * 100 + 1e-4)
 
 
 def number(values: dict[str, Any], name: str, default: int, least: int, most: int) -> int:
@@ -71,14 +79,10 @@ async def add(request: Request) -> Response:
 
 
 SIDES = ("source", "target")
+UNIT, STORE = "/tmserver/{source}/{target}/unit/{text:path}", "/tmserver/{source}/{target}/store/{name:path}"
 ROUTES = [
-    Mount(
-        "/tmserver",
-        routes=[
-            Route("/languages/", languages),
-            Route("/{source}/{target}/unit/{text:path}", find, methods=["GET"]),
-            Route("/{source}/{target}/unit/{text:path}", add, methods=["PUT", "POST"]),
-            Route("/{source}/{target}/store/{name:path}", add, methods=["PUT", "POST"]),
-        ],
-    )
+    Route("/tmserver/languages/", languages),
+    Route(UNIT, find, methods=["GET"]),
+    Route(UNIT, add, methods=["PUT", "POST"]),
+    Route(STORE, add, methods=["PUT", "POST"]),
 ]

@@ -111,7 +111,7 @@ class Server:
         handle, name = tempfile.mkstemp(suffix=".log")
         os.close(handle)
         self.log = Path(name)
-        self.pid: int | None = zygote().start(self.log, *arguments, "--port=0", *DECODING)
+        self.pid: int | None = zygote().start(self.log, "--port=0", *DECODING, *arguments)
         if wait:
             self.wait()
 
@@ -173,6 +173,10 @@ class Server:
         if self.pid is None:
             return 0
         os.kill(self.pid, number)
+        return self.wait_for_end()
+
+    def wait_for_end(self) -> int:
+        """Wait until the process ends, and return its exit status."""
         pid, self.pid = self.pid, None
         return zygote().wait(pid)
 

@@ -11,11 +11,10 @@ from deep_translator import LibreTranslator
 from libretranslatepy import LibreTranslateAPI
 
 from fairseq_seg import Translator
-from fairseq_seg.cli import serve
 from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import SOURCE, TARGET
 from tests.memories import pairs
-from tests.served import DECODING, Server, served_corpus
+from tests.served import Server, served_corpus
 
 FORM = "application/x-www-form-urlencoded"
 SENTENCES = [pair.source for pair in served_corpus().test]
@@ -347,17 +346,17 @@ def test_what_keeps_a_server_from_starting_is_one_sentence(served_model, server,
     port = server.url.rstrip("/").rpartition(":")[2]
 
     def message(*arguments: object) -> str:
-        with pytest.raises(SystemExit) as stop:
-            serve.main([*map(str, arguments), *DECODING])
-        return str(stop.value)
+        failed = Server(*arguments, wait=False)
+        assert failed.wait_for_end() == 1
+        return failed.log.read_text().strip()
 
     assert "cannot be used (Address already in use): choose another --port" in message(served_model, "--port", port)
-    assert "does not exist" in message(tmp_path / "none", "--port=0")
-    assert "another model translates en-fr, too" in message(served_model, served_model, "--port=0")
+    assert "does not exist" in message(tmp_path / "none")
+    assert "another model translates en-fr, too" in message(served_model, served_model)
     for lang in (SOURCE, TARGET, "de"):
         (tmp_path / f"dict.{lang}.txt").write_text("word 1\n")
     TranslationMemory.create(tmp_path / "de.mem", SOURCE, "de", tmp_path).close()
-    assert "which no model here translates" in message(served_model, "--port=0", "--memory", tmp_path / "de.mem")
+    assert "which no model here translates" in message(served_model, "--memory", tmp_path / "de.mem")
     two = f"{tmp_path / 'a' / 'm'},{tmp_path / 'b' / 'm'}"
-    assert "two memories are called m" in message(served_model, "--port=0", "--memory", two)
-    assert "cannot be read" in message(served_model, "--port=0", "--keys", tmp_path / "none")
+    assert "two memories are called m" in message(served_model, "--memory", two)
+    assert "cannot be read" in message(served_model, "--keys", tmp_path / "none")

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,16 +25,19 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
-from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
+from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fairseq_seg.source.memories import Match
     from fairseq_seg.source.pair_source import PairSource
 
 BATCH_SIZE = 32
+# The origin of a pair that was given with its sentence.
+PREVIOUS = "previous version"
 
 Result = TypeVar("Result")
 
@@ -78,15 +82,25 @@ class Translator:
             raise
 
     def translate(
-        self, texts: Sequence[str], provenance: bool = False, memories: Collection[str] | None = None
+        self,
+        texts: Sequence[str],
+        provenance: bool = False,
+        previous: Sequence[tuple[str, str] | None] | None = None,
+        memories: Collection[str] | None = None,
     ) -> list[Translation]:
         """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut.
 
-        Pairs come from all memories of the translator, or from those of them that `memories` names.
+        Args:
+            previous: for each text, an older version and its translation, or None: that pair comes first.
+            memories: those of the translator's memories to take pairs from, by their names, instead of all.
         """
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it in brackets.")
-        return self.call(lambda session: session.translate(list(texts), provenance, memories))
+        return self.call(lambda session: session.translate(list(texts), provenance, previous, memories))
+
+    def exact_matches(self, texts: Sequence[str]) -> list[Translation | None]:
+        """Return what the memories have for the very same texts, with `memory_exact="copy"`; None for other texts."""
+        return self.call(lambda session: session.exact_matches(list(texts)))
 
     def call(self, function: Callable[[Session], Result]) -> Result:
         """Run a function in the worker thread, with what that owns."""
@@ -127,7 +141,7 @@ class Session:
             usual |= model_folder.options
         named = [str(folder), *as_arguments(usual), *arguments, *as_arguments(options), "--path", str(checkpoint)]
         self.cfg = configure(named)
-        self.checkpoint = Path(checkpoint)
+        self.folder, self.checkpoint = model_folder, Path(checkpoint)
         self._open(self.checkpoint)
         self._encode = self._make_encoder()
 
@@ -176,11 +190,35 @@ class Session:
 
         return self.live.within(memories) if memories is not None and isinstance(self.live, Live) else self.live
 
+    @cached_property
+    def _target_encoder(self) -> SymbolEncoder:
+        paths = None if self.folder is None else self.folder.subword_paths
+        subwords = None if paths is None else SubwordModel(paths[1])
+        return SymbolEncoder(self.task.target_dictionary.symbols, subwords)
+
+    def _given(self, pair: tuple[str, str] | None, text: str) -> Match | None:
+        """Return the previous version of a text as a match; the same text would count as an exact match."""
+        from fairseq_seg.source.memories import Match
+
+        if pair is None or pair[0].strip() == text.strip():
+            return None
+        symbols = self.symbols_of(pair[0]), self._target_encoder.encode(pair[1])
+        return Match(0.0, 0, *symbols, PREVIOUS, pair) if all(map(len, symbols)) else None
+
+    def _with_given(self, source: PairSource | None, given: list[Match | None]) -> PairSource | None:
+        from fairseq_seg.source.given import WithGiven
+        from fairseq_seg.source.live import Live
+
+        return WithGiven(source, given) if isinstance(source, Live) and any(given) else source
+
     def translate(
-        self, texts: list[str], provenance: bool, memories: Collection[str] | None = None
+        self,
+        texts: list[str],
+        provenance: bool,
+        previous: Sequence[tuple[str, str] | None] | None = None,
+        memories: Collection[str] | None = None,
     ) -> list[Translation]:
-        """Translate texts with pairs of some memories, by default of all."""
-        source = self.within(memories)
+        """Translate texts, with the older versions of some, and with pairs of some memories, by default of all."""
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
         longest = int(self.task.cfg.max_source_positions) - 1
@@ -202,6 +240,9 @@ class Session:
         for start in range(0, len(waiting), size):
             batch = waiting[start : start + size]
             named = [texts[place] for place, _ in batch]
+            source = self.within(memories)
+            if previous is not None:
+                source = self._with_given(source, [self._given(previous[place], texts[place]) for place, _ in batch])
             found = self.translate_symbols([symbols for _, symbols in batch], source, provenance, texts=named)
             for (place, _), translation in zip(batch, found, strict=True):
                 translation.source = texts[place]
@@ -210,6 +251,24 @@ class Session:
                     translation.explanation.source = texts[place]
                 translations[place] = translation
         return translations
+
+    def exact_matches(self, texts: list[str]) -> list[Translation | None]:
+        """Look texts up in the memories."""
+        from fairseq_seg.source.pair_source import exact_pairs
+
+        if self.live is None or self.task.wanted.exact != "copy":
+            return [None] * len(texts)
+        symbols = [self.symbols_of(text) for text in texts]
+        found = self.live.retrieve(symbols)
+        exact = exact_pairs(symbols, found, self.task.wanted, texts)
+        assert exact is not None and found.table is not None
+        matches: list[Translation | None] = [None] * len(texts)
+        for place, pair in enumerate(exact):
+            if pair is not None:
+                source, target = found.table.text(pair)
+                known = RetrievedPair(found.table.id(pair), found.table.origin(pair), 1.0, source, target, [], [])
+                matches[place] = Translation(texts[place], target, 0.0, ["exact"], [known])
+        return matches
 
     def translate_symbols(
         self,

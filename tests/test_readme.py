@@ -11,7 +11,7 @@ from tests.corpus import make_corpus, write_text
 
 ROOT = Path(__file__).parent.parent
 # In the order in which a reader follows them: each page continues in the folder that the pages before it left.
-PAGES = ["README.md", "docs/memory.md", "docs/cache.md", "docs/later_file.md"]
+PAGES = ["README.md", "docs/memory.md", "docs/files.md", "docs/cache.md", "docs/later_file.md"]
 SMALLER = {
     "--vocab-size 8000": "--vocab-size 150",
     "--max-update 20000": "--max-update 20 --hidden-size 32 --embed-dim 32 --cpu",
@@ -68,6 +68,9 @@ def test_the_commands_and_the_python_run(tmp_path: Path) -> None:
     assert "Voici une phrase." in printed["docs/memory.md", "bash"]  # found again in the memory
     assert re.search(r"\['client\.mem:\d+", printed["docs/memory.md", "python"])  # the memory has an exact match
     assert "type: fp16" in printed["docs/cache.md", "bash"]
+    assert "messages.fr.po: 2 segments, 1 translated" in printed["docs/files.md", "bash"]
+    assert "\nto translate              1 " in printed["docs/files.md", "bash"]
+    assert "2 segments checked: 0 faults" in printed["docs/files.md", "bash"]
     later = printed["docs/later_file.md", "bash"]
     assert "memory: 400 pairs of data-bin\n" in later and "verdict: a memory" in later and "\nSEG " in later
     assert len(re.findall(r"^H-", (tmp_path / "later.out").read_text(), re.MULTILINE)) == 40

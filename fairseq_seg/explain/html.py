@@ -40,12 +40,14 @@ def _figures(token: Token) -> str:
     return f"gate {token.gate:.2f}, copied {token.copied:.2f}{copy}, p(generate) {token.p_gen:.2f}"
 
 
-def _translation(explanation: Explanation, anchor: str) -> str:
+def translation_words(explanation: Explanation, anchor: str, linked: bool = True) -> str:
     """Show the words of our translation, each shaded by its gate and linked to where it was copied from."""
     words = []
     for index, word in enumerate(explanation.words):
         slot, title, shade = word.copied_from, f"{word.text}: {_figures(word)}", _shade(word.gate)
-        if slot is None:
+        if slot is not None and not linked:
+            title += f", from pair {slot.pair + 1} ({explanation.pairs[slot.pair].origin})"
+        if slot is None or not linked:
             words.append(f'<span class="w {shade}" title="{escape(title)}">{escape(word.text)}</span>')
             continue
         pair, place = explanation.pairs[slot.pair], f"{anchor}r{slot.pair + 1}w{slot.position}"
@@ -109,7 +111,7 @@ def article(explanation: Explanation, number: int) -> str:
         shown = rank + 1 if len(explanation.pairs) > 1 else None
         target = _retrieved_target(explanation, rank, anchor) or escape(pair.target)
         rows += [_row("RS", origin + escape(pair.source), number=shown), _row("RT", target, False, shown)]
-    rows.append(_row("A", _translation(explanation, anchor) or escape(explanation.translation)))
+    rows.append(_row("A", translation_words(explanation, anchor) or escape(explanation.translation)))
     if explanation.baseline is not None:
         system = f"<span class=note>{escape(explanation.baseline.system)}</span>"
         rows.append(_row("B", system + escape(explanation.baseline.translation)))

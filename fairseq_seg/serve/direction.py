@@ -77,7 +77,7 @@ class Direction:
         return None if len(allowed) == len(self.paths) else allowed
 
     def _translate(self, texts: list[str], group: Group) -> list[Translation]:
-        return self.translator.translate(texts, group.provenance, group.memories)
+        return self.translator.translate(texts, group.provenance, memories=group.memories)
 
     async def translate(self, texts: Sequence[str], client: Client, provenance: bool = False) -> list[Translation]:
         """Translate texts together with those of other requests."""

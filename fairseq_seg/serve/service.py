@@ -189,7 +189,7 @@ def header_key(request: Request) -> str:
         return value.strip()
     if kind.lower() == "basic":
         try:
-            name, _, password = base64.b64decode(value).decode().partition(":")
+            name, _, password = base64.b64decode(value, validate=True).decode().partition(":")
         except ValueError:
             raise Refusal(400, "The header Authorization is malformed.") from None
         return password or name

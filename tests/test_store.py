@@ -81,6 +81,10 @@ def test_subword_symbols_are_those_of_fairseq(tmp_path: Path):
             ids = dictionary.encode_line(expected, add_if_not_exist=False, append_eos=False)
             assert memory.encode(line, "")[0].tolist() == ids.tolist()
         assert 3 in memory.encode(lines[-2], "")[0]
+        units = [TranslationUnit(line, text) for line, text in zip(lines, reversed(lines), strict=True)]
+        for unit, sides in zip(units, memory.encode_all(units), strict=True):
+            for fast, slow in zip(sides, memory.encode(unit.source, unit.target), strict=True):
+                assert fast.tolist() == slow.tolist() and fast.dtype == np.int32
         memory.check_symbols(dictionary_fingerprint(dictionary.symbols), memory.dictionary_fingerprints[1])
     message = error(TranslationMemory.create, tmp_path / "other", SOURCE, TARGET, create_words(tmp_path), *models)
     assert "knows only" in message and "name the subword model that the data-bin was made with" in message
@@ -148,6 +152,40 @@ def test_many_are_counted_with_reasons(memory: TranslationMemory):
     # Of the pairs cut into symbols: "the xyzzy" and "le", and twice "twice" and "within".
     assert (counts.symbols, counts.unknown_symbols) == (7, 5)
     assert memory.add_many(units, max_symbols=10_000).added == 1
+
+
+@pytest.mark.parametrize("conflict", ["keep", "overwrite", "skip"])
+def test_many_pairs_end_as_one_after_the_other(memory: TranslationMemory, tmp_path: Path, conflict: str):
+    rng = random.Random(1)
+    (tmp_path / "other").mkdir()
+    with create_memory(tmp_path / "other") as single:
+        for _ in range(6):
+            units = [TranslationUnit(rng.choice("abcdefgh"), rng.choice("xyz"), "o") for _ in range(30)]
+            counts = memory.add_many(units, conflict)
+            before = len(single)
+            for unit in units:
+                single.add(*unit[:2], origin="o", conflict=conflict)
+            assert [pair[:3] for pair in memory.pairs()] == [pair[:3] for pair in single.pairs()]
+            if conflict != "overwrite":
+                assert counts.added == len(single) - before and counts.updated == 0
+            assert counts.added + counts.updated + counts.present + counts.skipped.total() == 30
+
+
+def test_a_change_while_many_are_encoded_counts(memory: TranslationMemory, monkeypatch: pytest.MonkeyPatch):
+    """What another process adds or deletes between the encoding and the transaction is neither doubled nor lost."""
+    memory.add("deleted", "a")
+    encode_all = TranslationMemory.encode_all
+
+    def meanwhile(self: TranslationMemory, units: list[TranslationUnit]) -> list:
+        with TranslationMemory(memory.path) as other:
+            other.add("added", "a")
+            other.delete(1)
+        return encode_all(self, units)
+
+    monkeypatch.setattr(TranslationMemory, "encode_all", meanwhile)
+    counts = memory.add_many([TranslationUnit(source, "a") for source in ("added", "deleted", "new")])
+    assert (counts.added, counts.present) == (2, 1)
+    assert pairs(memory) == [("added", "a"), ("deleted", "a"), ("new", "a")]
 
 
 @pytest.mark.parametrize(
@@ -270,11 +308,39 @@ def test_what_is_no_memory_is_refused(memory: TranslationMemory, tmp_path: Path)
     memory.close()
     shutil.copytree(memory.path, tmp_path / "newer")
     with sqlite3.connect(tmp_path / "newer" / "memory.sqlite") as database:
-        database.execute("UPDATE meta SET value = '2' WHERE name = 'format'")
+        database.execute("UPDATE meta SET value = '3' WHERE name = 'format'")
     database.close()
-    assert "is of format 2, not 1" in error(TranslationMemory, tmp_path / "newer")
+    assert "is of format 3, not 2" in error(TranslationMemory, tmp_path / "newer")
     (memory.path / "memory.sqlite").write_bytes(b"not a database at all" * 100)
     assert "cannot be used" in error(TranslationMemory, memory.path)
+
+
+def make_old(memory: TranslationMemory) -> None:
+    """Turn a memory into one of format 1."""
+    memory.close()
+    with sqlite3.connect(memory.path / "memory.sqlite") as database:
+        database.execute("ALTER TABLE entries DROP COLUMN codes")
+        database.execute("UPDATE meta SET value = '1' WHERE name = 'format'")
+    database.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_memory_of_format_1_is_converted(memory: TranslationMemory, read_only: bool):
+    memory.add("the", "le")
+    expected = comparable(memory.pair(1))
+    make_old(memory)
+    with TranslationMemory(memory.path, read_only) as converted:
+        assert comparable(converted.pair(1)) == expected and converted.revision in (1, 2)
+    with TranslationMemory(memory.path) as converted:
+        assert converted.add("an", "un") == 2
+
+
+def test_a_memory_of_format_1_that_nobody_may_write_says_so(public_folder: Path):
+    memory = create_memory(public_folder)
+    make_old(memory)
+    memory.path.chmod(0o555)
+    message = unprivileged(lambda: error(TranslationMemory, memory.path, read_only=True))
+    assert "is of format 1: have its owner run seg-memory stats, which converts it." in message
 
 
 @pytest.fixture

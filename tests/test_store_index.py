@@ -108,6 +108,9 @@ def test_large_memories_index_themselves(memory: TranslationMemory, monkeypatch:
     assert found(search, memory) == brute_force(memory) and len(search._fresh) == 30
     idle = open_search(memory)
     add(memory, CORPUS.train[130:140])
+    # The search goes on with the old index while a process of its own makes a new one.
+    assert found(search, memory) == brute_force(memory) and len(search._fresh) == 40
+    assert search._builder.wait(60) == 0
     assert found(search, memory) == brute_force(memory) and not search._fresh
     # The other reader takes the index that is there now, and makes none.
     assert [folder.name for folder in index_folders(memory.path)] == ["index.1", "index.2"]

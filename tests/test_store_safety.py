@@ -131,7 +131,7 @@ def test_killed_import_keeps_whole_batches_and_goes_on(path: Path, tmp_path: Pat
             held = len(memory)
     assert held
     output, _ = start(command, path, tmp_path / "a.tsv").communicate(timeout=300)
-    assert output.startswith(f"a.tsv: {total - held:,} added, 0 updated, {held:,} already there, 0 skipped")
+    assert output.startswith(f"{tmp_path}/a.tsv: {total - held:,} added, 0 updated, {held:,} already there, 0 skipped")
     with TranslationMemory(path, read_only=True) as memory:
         assert pairs(memory) == expected
 

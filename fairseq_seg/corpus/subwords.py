@@ -5,7 +5,7 @@ Three kinds are supported: sentencepiece (▁ begins a word), subword-nmt (@@ co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +107,12 @@ class SubwordModel:
         # Joined and split again, because the piece of an unknown character may contain white space.
         return " ".join(pieces).split()
 
+    def cut_into_ids(self, texts: Sequence[str]) -> Iterator[list[int] | None]:
+        """Split many texts at once, on all cores, into the model's ids; None for a text with an unknown character."""
+        unknown = self._pieces.unk_id()
+        for ids in self._pieces.encode([one_blank(text) for text in texts], out_type=int, num_threads=-1):
+            yield None if unknown in ids else ids
+
     def pieces(self) -> list[str]:
         """List all pieces in id order."""
         return [self._pieces.id_to_piece(number) for number in range(self._pieces.get_piece_size())]
@@ -120,11 +126,25 @@ class SymbolEncoder:
         # A text must not contain "end of sentence": anything that looks like a special symbol is an unknown word.
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
         self._model = model
+        self._by_piece: np.ndarray | None = None  # the id of each of the model's pieces, made when many are encoded
 
     def encode(self, text: str) -> np.ndarray:
         """Return the ids of a text's symbols (int32), without eos; symbols not in the dictionary are unk."""
         words = text.split() if self._model is None else self._model.cut(text)
         return np.array([self._ids.get(word, UNKNOWN) for word in words], dtype=np.int32)
+
+    def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Run `encode` for many texts, in a fraction of the time."""
+        if self._model is None:
+            return [self.encode(text) for text in texts]
+        if self._by_piece is None:
+            pieces = self._model.pieces()
+            self._by_piece = np.array([self._ids.get(piece, UNKNOWN) for piece in pieces], dtype=np.int32)
+        found = self._model.cut_into_ids(texts)
+        return [
+            self.encode(text) if ids is None else self._by_piece[np.array(ids, dtype=np.int32)]
+            for text, ids in zip(texts, found, strict=True)
+        ]
 
     def known_share(self) -> float:
         """Return the share of the subword model's pieces that the dictionary has, 1.0 without a model."""

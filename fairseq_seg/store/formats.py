@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tqdm import tqdm
 
-from fairseq_seg.errors import SegError, need, visible
+from fairseq_seg.corpus.codes import restore_codes, without_codes
+from fairseq_seg.errors import SegError, visible
 from fairseq_seg.files import write_whole
-from fairseq_seg.store.pair import MAX_SYMBOLS, Conflict, ImportCounts, Skipped, StoredPair, TranslationUnit
+from fairseq_seg.store.conditions import Condition
+from fairseq_seg.store.pair import MAX_SYMBOLS, NO_CODES, Conflict, ImportCounts, Skipped, StoredPair, TranslationUnit
 from fairseq_seg.store.plain import read_text, read_tsv, write_tsv
 from fairseq_seg.store.po import read_po
-from fairseq_seg.store.tmx import read_tmx, write_tmx
+from fairseq_seg.store.tmx import read_tmx, tmx_units, write_tmx
+from fairseq_seg.store.xliff import read_xliff, write_xliff, xliff_units
+from fairseq_seg.store.xml import parse_fragment, text_of
 
 if TYPE_CHECKING:
     from fairseq_seg.store.store import TranslationMemory
 
-READABLE = ("tmx", "po", "tsv", "text")
-WRITABLE = ("tmx", "tsv")
+READABLE = ("tmx", "xliff", "po", "tsv", "text")
+WRITABLE = ("tmx", "xliff", "tsv")
+EXTENSIONS = {"tmx": "tmx", "xliff": "xliff", "xlf": "xliff", "po": "po", "pot": "po", "tsv": "tsv"}
+# What becomes of inline codes: tokens, the text that they hold, or nothing.
+Tags = Literal["codes", "text", "drop"]
 
 
 class PairFile(NamedTuple):
@@ -31,31 +39,35 @@ class PairFile(NamedTuple):
 
 def find_pair_files(files: list[Path], format: str | None, source_lang: str, target_lang: str) -> list[PairFile]:
     """Group files into what is read as one; without a format, it is inferred from the extensions."""
-    ends = [extension(file) for file in files]
-    if format is None and ends == [source_lang.lower(), target_lang.lower()]:
+    if format is None and [extension(file) for file in files] == [source_lang.lower(), target_lang.lower()]:
         format = "text"
     if format == "text":
         if len(files) != 2:
             raise SegError(f"Format text takes two files, a source and a target, not {len(files)}.")
         return [PairFile(format, files)]
-    if "po" in (format, *ends):
-        need("polib", "formats", "Reading PO files")
-    for file, end in zip(files, ends, strict=True):
-        if format is None and end not in ("tmx", "po", "tsv"):
-            raise SegError(f"The name of {file} does not tell its format: give --format ({', '.join(READABLE)}).")
-    return [PairFile(format or end, [file]) for file, end in zip(files, ends, strict=True)]
+    return [PairFile(format or format_of(file, READABLE), [file]) for file in files]
+
+
+def format_of(file: Path, possible: Iterable[str]) -> str:
+    """Infer a file's format from its extension."""
+    format = EXTENSIONS.get(extension(file))
+    if format is None or format not in possible:
+        raise SegError(f"The name of {file} does not tell its format: give --format ({', '.join(possible)}).")
+    return format
 
 
 def read_pairs(
-    file: PairFile, source_lang: str, target_lang: str, keep_tags: bool = False
+    file: PairFile, source_lang: str, target_lang: str, tags: Tags = "codes"
 ) -> Iterator[TranslationUnit | Skipped]:
     """Iterate over the pairs of a file; refuse what is malformed when it is reached.
 
-    To import all or nothing, read to the end once before adding anything.
+    To import all or nothing, call `check` before adding anything.
     """
     path = file.files[0]
     if file.format == "tmx":
-        yield from read_tmx(path, source_lang, target_lang, keep_tags)
+        yield from convert_codes(read_tmx(path, source_lang, target_lang), tags)
+    elif file.format == "xliff":
+        yield from convert_codes(read_xliff(path, source_lang, target_lang), tags)
     elif file.format == "po":
         yield from read_po(path, target_lang)
     elif file.format == "tsv":
@@ -65,48 +77,96 @@ def read_pairs(
         yield from read_text(*file.files)
 
 
+def check(file: PairFile, source_lang: str, target_lang: str) -> int:
+    """Read a file to its end, refuse a malformed one, and return the number of its units."""
+    if file.format == "tmx":
+        units: Iterable = tmx_units(file.files[0])
+    elif file.format == "xliff":
+        # The version and the nesting of codes are seen only where they are read.
+        units = itertools.chain(
+            itertools.islice(read_pairs(file, source_lang, target_lang), 1), xliff_units(file.files[0])
+        )
+    else:
+        units = read_pairs(file, source_lang, target_lang)
+    return sum(1 for _ in units)
+
+
+def convert_codes(units: Iterable[TranslationUnit | Skipped], tags: Tags) -> Iterator[TranslationUnit | Skipped]:
+    """Keep inline codes as tokens, turn them into the text that they hold, or drop them."""
+    for unit in units:
+        if tags == "codes" or isinstance(unit, Skipped) or not unit.codes.format:
+            yield unit
+        elif tags == "drop":
+            yield unit._replace(source=without_codes(unit.source), target=without_codes(unit.target), codes=NO_CODES)
+        else:
+            sides = (unit.source, unit.codes.source), (unit.target, unit.codes.target)
+            source, target = (
+                restore_codes(text, {token: content(code) for token, code in codes.items()}) for text, codes in sides
+            )
+            yield unit._replace(source=source, target=target, codes=NO_CODES)
+
+
+def content(code: str) -> str:
+    """Return the text within a code's XML: the markup of the document that it comes from."""
+    element = parse_fragment("code", code)
+    return "" if element is None else text_of(element)
+
+
 def write_entries(entries: Iterable[StoredPair], path: Path, format: str, source_lang: str, target_lang: str) -> None:
     """Write entries to a file, whole or not at all."""
     with write_whole(path) as file:
         if format == "tmx":
             write_tmx(entries, file, source_lang, target_lang)
+        elif format == "xliff":
+            write_xliff(entries, file, source_lang, target_lang)
         else:
             write_tsv(entries, file)
+
+
+class Imported(NamedTuple):
+    """A file, and what became of its pairs, or the error that kept all of them out."""
+
+    path: Path
+    outcome: ImportCounts | SegError
 
 
 def import_files(
     memory: TranslationMemory,
     files: list[Path],
     format: str | None = None,
-    keep_tags: bool = False,
+    tags: Tags = "codes",
     conflict: Conflict = "keep",
     max_symbols: int = MAX_SYMBOLS,
-) -> Iterator[tuple[str, ImportCounts]]:
-    """Add the pairs of files, and yield the name of each and what became of its pairs.
+) -> Iterator[Imported]:
+    """Add the pairs of files, and yield what became of each file.
 
-    All files are read through first, so that a malformed one changes nothing.
+    Each file is read through first, so that a malformed one adds nothing; it does not keep the others out.
     """
     languages = memory.source_lang, memory.target_lang
+    for file in find_pair_files(files, format, *languages):
+        path = file.files[0]
+        name = visible(path.name)
+        try:
+            total = check(file, *languages)
+            units = tqdm(read_pairs(file, *languages, tags), name, total, leave=False, unit=" pairs")
+        except SegError as error:
+            yield Imported(path, error)
+        except OSError as error:
+            yield Imported(path, SegError(f"{path} cannot be read: {error.strerror}."))
+        else:
+            yield Imported(path, memory.add_many(units, conflict, max_symbols))
 
-    def read(file: PairFile, label: str, total: int | None = None) -> Iterable[TranslationUnit | Skipped]:
-        return tqdm(read_pairs(file, *languages, keep_tags), label, total, leave=False, unit=" pairs")
 
-    found = [(visible(file.files[0].name), file) for file in find_pair_files(files, format, *languages)]
-    totals = [sum(1 for _ in read(file, f"checking {name}")) for name, file in found]
-    for (name, file), total in zip(found, totals, strict=True):
-        yield name, memory.add_many(read(file, name, total), conflict, max_symbols)
-
-
-def export_file(memory: TranslationMemory, path: Path, format: str | None = None) -> int:
-    """Write all entries, as they are at one moment, to a file, and return their number."""
-    format = format or extension(path)
-    if format not in WRITABLE:
-        raise SegError(f"The name of {path} does not tell its format: give --format ({', '.join(WRITABLE)}).")
+def export_file(
+    memory: TranslationMemory, path: Path, format: str | None = None, conditions: Sequence[Condition] = ()
+) -> int:
+    """Write the entries that fulfil all conditions, as they are at one moment, to a file; return their number."""
+    if format is None:
+        format = format_of(path, WRITABLE)
     with memory.snapshot():
-        count = len(memory)
-        entries = tqdm(memory.pairs(), visible(path.name), count, leave=False, unit=" pairs")
+        entries = tqdm(memory.pairs(conditions), visible(path.name), len(memory), leave=False, unit=" pairs")
         write_entries(entries, path, format, memory.source_lang, memory.target_lang)
-    return count
+        return entries.n
 
 
 def extension(path: Path) -> str:

@@ -5,6 +5,8 @@ that lags behind never shows a deleted pair or an old text. Entries that are new
 which for some thousands takes less time than Lucene's own search. A memory with no more entries than that has no index,
 and needs no Java.
 
+A search never waits for an index that is behind to be made again.
+
 Indexes lie in the memory's folder as `index.1`, `index.2` ... One process at a time builds a new one beside them and
 renames it when it is whole; then the ones that no reader has open are removed.
 """
@@ -14,6 +16,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +43,12 @@ UNINDEXED = 10_000
 UNINDEXED_SHARE = 0.1
 SETTINGS = SearchSettings()
 UNIT = SymbolUnit()
+BUILDER = """
+import sys
+from fairseq_seg.store.index import make_index
+from fairseq_seg.store.store import TranslationMemory
+make_index(TranslationMemory(sys.argv[1], read_only=True), wait=False)
+"""
 
 
 class ScoredPair(NamedTuple):
@@ -64,6 +74,7 @@ class MemorySearch:
         self._revision = 0  # of the memory, when `_fresh` was last brought up to date
         self._may_index = True
         self._damaged: set[Path] = set()  # indexes that failed in a search
+        self._builder: subprocess.Popen | None = None  # makes a newer index while the open one is used
         self._take_newest_index()
         if self._is_too_many(len(self.memory) - self._indexed):
             self._make_index()
@@ -81,6 +92,9 @@ class MemorySearch:
     def close(self) -> None:
         """Close the memory, and let its index be removed."""
         self.memory.close()
+        if self._builder is not None:
+            self._builder.kill()
+            self._builder.wait()
         if self._index is not None:
             self._index.close()
 
@@ -122,19 +136,21 @@ class MemorySearch:
 
     def _refresh(self) -> None:
         """Take over what changed since the last search; if nothing did, that costs one small query."""
-        if self.memory.revision == self._revision:
+        if self._builder is not None and self._builder.poll() is not None:
+            self._end_building()
+        elif self.memory.revision == self._revision:
             return
         self._read_changes()
         if self._is_too_many(len(self._fresh)) and (self._take_newest_index() or self._make_index()):
             self._read_changes()
 
     def _read_changes(self) -> None:
-        changes = self.memory.changes(self._revision)
-        for entry in changes.entries:
-            self._fresh[entry.id] = self._score_unit.characters(entry.source_symbols)
-        for id in changes.deleted:
+        revision, changed, deleted = self.memory.changed_sources(self._revision)
+        for id, symbols in changed:
+            self._fresh[id] = self._score_unit.characters(symbols)
+        for id in deleted:
             self._fresh.pop(id, None)
-        self._revision = changes.revision
+        self._revision = revision
 
     def _take_newest_index(self) -> bool:
         """Open the newest index if it is newer than the open one."""
@@ -154,6 +170,9 @@ class MemorySearch:
     def _make_index(self) -> bool:
         if not self._may_index:
             return False
+        if self._index is not None:
+            self._start_building()
+            return False
         try:
             made = make_index(self.memory, wait=False)
         except (OSError, UnwritableIndexError) as error:  # no permission, or a full disk
@@ -166,6 +185,28 @@ class MemorySearch:
             self._may_index = False
             return False
         return made is not None and self._take_newest_index()
+
+    def _start_building(self) -> None:
+        """Have a process of its own make a newer index, unless one is at it; searches compare what is new meanwhile."""
+        if self._builder is None:
+            with only_maker(self.memory.path, wait=False) as alone:
+                if not alone:
+                    return
+            command = [sys.executable, "-c", BUILDER, str(self.memory.path)]
+            quiet = subprocess.DEVNULL
+            self._builder = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+
+    def _end_building(self) -> None:
+        assert self._builder is not None
+        if self._builder.returncode:
+            self._may_index = False
+            logger.warning(
+                "%s could not be indexed again, so that searches compare what is not in its index: seg-memory rebuild "
+                "says why.",
+                self.memory.path,
+            )
+        self._builder = None
+        self._take_newest_index()
 
 
 class OpenIndex:
@@ -236,9 +277,9 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
         # Read first: what changes while the entries are read is newer than the index, and so is compared as well.
         revision = memory.revision
         numbers, texts = [], []
-        for entry in memory.pairs():
-            numbers.append(entry.id)
-            texts.append(UNIT.text(entry.source_symbols))
+        for id, symbols in memory.sources():
+            numbers.append(id)
+            texts.append(UNIT.text(symbols))
         ids = np.array(numbers, dtype=np.int64)
         for leftover in memory.path.glob(f"index*{UNFINISHED}"):  # of a killed process
             shutil.rmtree(leftover)

@@ -9,42 +9,50 @@ at once.
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from fairseq_seg.corpus.dictionary import UNKNOWN, dictionary_fingerprint, read_dictionary
+from fairseq_seg.corpus.codes import without_codes
+from fairseq_seg.corpus.dictionary import dictionary_fingerprint, read_dictionary
 from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import file_fingerprint, make_whole
+from fairseq_seg.store.bulk import add_batch
+from fairseq_seg.store.conditions import EVERY, Condition, all_of
 from fairseq_seg.store.database import Database
 from fairseq_seg.store.pair import (
     MAX_SYMBOLS,
     Changes,
     Conflict,
     ImportCounts,
+    Outcome,
     Skipped,
     StoredPair,
     SymbolPair,
     TranslationUnit,
     unfit,
 )
+from fairseq_seg.store.rows import (
+    COLUMNS,
+    INSERT,
+    WRITTEN,
+    as_ids,
+    as_new_row,
+    as_pair,
+    as_row,
+    as_symbols,
+    now,
+    text_key,
+)
 
-FORMAT = "1"
 # Pairs per transaction: enough that a commit costs nothing, few enough that other writers get their turn.
-BATCH = 2000
-COLUMNS = "id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision"
-# In the order of `TranslationMemory._row`, the date of the change last.
-WRITTEN = "source, target, source_key, source_symbols, target_symbols, origin, unit, attributes, revision, changed"
+BATCH = 1000
 
 
 class TranslationMemory:
@@ -67,7 +75,7 @@ class TranslationMemory:
         path = Path(path)
         if path.exists():
             raise SegError(f"{path} exists already: choose another name, or delete it first.")
-        meta = {"format": FORMAT, "source_lang": source_lang, "target_lang": target_lang}
+        meta = {"source_lang": source_lang, "target_lang": target_lang}
         try:
             with make_whole(path) as folder:
                 for side, lang, model in (("source", source_lang, spm_source), ("target", target_lang, spm_target)):
@@ -95,9 +103,7 @@ class TranslationMemory:
     def __init__(self, path: str | Path, read_only: bool = False):
         self.path = Path(path)
         self._database = Database(self.path, read_only)
-        meta = dict(self._database.rows("SELECT name, value FROM meta"))
-        if meta.get("format") != FORMAT:
-            raise SegError(f"{path} is of format {meta.get('format')}, not {FORMAT}: use the version that made it.")
+        meta = self._database.meta
         self.source_lang: str = meta["source_lang"]
         self.target_lang: str = meta["target_lang"]
         self.dictionary_fingerprints: tuple[str, str] = (meta["source_dictionary"], meta["target_dictionary"])
@@ -152,8 +158,14 @@ class TranslationMemory:
         return encoders[0], encoders[1]
 
     def encode(self, source: str, target: str) -> SymbolPair:
-        """Return the symbols of both sides of a pair as an entry holds them."""
-        return self._encoders[0].encode(source), self._encoders[1].encode(target)
+        """Return the symbols of both sides of a pair as an entry holds them; inline codes have none."""
+        return self._encoders[0].encode(without_codes(source)), self._encoders[1].encode(without_codes(target))
+
+    def encode_all(self, pairs: Sequence[TranslationUnit]) -> list[SymbolPair]:
+        """Run `encode` for many pairs, in a fraction of the time."""
+        sources = self._encoders[0].encode_all([without_codes(pair.source) for pair in pairs])
+        targets = self._encoders[1].encode_all([without_codes(pair.target) for pair in pairs])
+        return list(zip(sources, targets, strict=True))
 
     # Reading
 
@@ -175,25 +187,37 @@ class TranslationMemory:
     def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
         """Return the id and source symbols of each id that exists, in a quarter of the time of whole entries."""
         query = "SELECT id, source_symbols FROM entries WHERE id IN (SELECT value FROM json_each(?))"
-        rows = self._database.rows(query, (json.dumps(list(ids)),))
-        return [(id, as_symbols(id, symbols)) for id, symbols in rows]
+        return [(id, as_symbols(id, symbols)) for id, symbols in self._database.rows(query, (as_ids(ids),))]
 
     def pairs_of(self, ids: Iterable[int]) -> list[StoredPair]:
         """Return the entries that exist among these ids, in order."""
         query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-        return [as_pair(row) for row in self._database.rows(query, (json.dumps(list(ids)),))]
+        return [as_pair(row) for row in self._database.rows(query, (as_ids(ids),))]
 
-    def pairs(self) -> Iterator[StoredPair]:
-        """Iterate over all entries by id.
+    def pairs(self, conditions: Sequence[Condition] = ()) -> Iterator[StoredPair]:
+        """Iterate over all entries by id, or over those that fulfil all conditions.
 
         Reads page by page, and so sees what is written meanwhile unless within a `snapshot`. To miss
         nothing without one, read `revision` first, and the `changes` since then afterwards.
         """
-        query = f"SELECT {COLUMNS} FROM entries WHERE id > ? ORDER BY id LIMIT {BATCH}"
+        return map(as_pair, self._pages(COLUMNS, all_of(conditions)))
+
+    def sources(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Iterate over the ids and source symbols of all entries like `pairs`, in a quarter of the time."""
+        for id, symbols in self._pages("id, source_symbols"):
+            yield id, as_symbols(id, symbols)
+
+    def _pages(self, columns: str, condition: Condition = EVERY) -> Iterator[tuple]:
+        query = f"SELECT {columns} FROM entries WHERE id > ? AND ({condition.sql}) ORDER BY id LIMIT {BATCH}"
         last = 0
-        while rows := self._database.rows(query, (last,)):
-            yield from map(as_pair, rows)
+        while rows := self._database.rows(query, (last, *condition.values)):
+            yield from rows
             last = rows[-1][0]
+
+    def count(self, conditions: Sequence[Condition]) -> int:
+        """Return the number of entries that fulfil all conditions."""
+        condition = all_of(conditions)
+        return self._database.rows(f"SELECT count(*) FROM entries WHERE {condition.sql}", condition.values)[0][0]
 
     def changes(self, since: int) -> Changes:
         """Return what changed after the revision `since`; what was added and deleted since is only a deleted id."""
@@ -203,6 +227,15 @@ class TranslationMemory:
             entries = self._database.rows(f"SELECT {COLUMNS} FROM entries {condition}", (since,))
             deleted = self._database.rows(f"SELECT id FROM deleted {condition}", (since,))
             return Changes(self.revision, [as_pair(row) for row in entries], [id for (id,) in deleted])
+
+    def changed_sources(self, since: int) -> tuple[int, list[tuple[int, np.ndarray]], list[int]]:
+        """Return `changes` with nothing of an entry but its id and source symbols: revision, entries, deleted ids."""
+        condition = "WHERE revision > ? ORDER BY revision, id"
+        with self.snapshot():
+            entries = self._database.rows(f"SELECT id, source_symbols FROM entries {condition}", (since,))
+            deleted = self._database.rows(f"SELECT id FROM deleted {condition}", (since,))
+            changed = [(id, as_symbols(id, symbols)) for id, symbols in entries]
+            return self.revision, changed, [id for (id,) in deleted]
 
     def statistics(self) -> dict[str, int | str]:
         """Sum up what the memory holds, under names for people."""
@@ -227,6 +260,11 @@ class TranslationMemory:
             "revision": revision,
             "fingerprint": self.symbols_fingerprint,
         }
+
+    @property
+    def database(self) -> Database:
+        """The database, for what reads or changes many entries at once."""
+        return self._database
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Read one state of the memory within the block, whatever others write meanwhile."""
@@ -254,7 +292,7 @@ class TranslationMemory:
         if isinstance(symbols, Skipped):
             raise SegError(f"The pair cannot be added to {self.path}: it has {symbols.reason}.")
         with self._database.transaction() as revision:
-            return self._put(pair, symbols, conflict, revision)[1]
+            return self.put(pair, symbols, conflict, revision)[1]
 
     def add_many(
         self, units: Iterable[TranslationUnit | Skipped], conflict: Conflict = "keep", max_symbols: int = MAX_SYMBOLS
@@ -267,28 +305,9 @@ class TranslationMemory:
         counts = ImportCounts()
         units = iter(units)
         while batch := list(itertools.islice(units, BATCH)):
-            # Cutting into symbols is the slow part: it is done before other writers are locked out.
-            ready = []
-            for pair in batch:
-                if isinstance(pair, Skipped):
-                    counts.skipped[pair.reason] += 1
-                    continue
-                symbols = self._symbols(pair, max_symbols)
-                if isinstance(symbols, Skipped):
-                    counts.skipped[symbols.reason] += 1
-                    continue
-                ready.append((pair, symbols))
-                counts.symbols += sum(map(len, symbols or ()))
-                counts.unknown_symbols += sum(int(np.sum(side == UNKNOWN)) for side in symbols or ())
-            outcomes: Counter[str] = Counter()
-            with self._database.transaction() as revision:
-                for pair, symbols in ready:
-                    outcomes[self._put(pair, symbols, conflict, revision)[0]] += 1
-            counts.added += outcomes["added"]
-            counts.updated += outcomes["updated"]
-            counts.present += outcomes["present"]
-            if outcomes["skipped"]:
-                counts.skipped["a source that has another target"] += outcomes["skipped"]
+            add_batch(self, batch, conflict, max_symbols, counts)
+        # Only now is the import acknowledged: until here, a power cut may take its last transactions.
+        self._database.checkpoint()
         return counts
 
     def update(
@@ -303,10 +322,13 @@ class TranslationMemory:
                 old.origin,
                 old.unit,
                 old.attributes if attributes is None else attributes,
+                codes=old.codes,
             )
             # An entry that was let in with more symbols than usual may stay so.
             longest = max(MAX_SYMBOLS, len(old.source_symbols), len(old.target_symbols))
-            if reason := unfit(pair) or unfit(pair, symbols := self.encode(pair.source, pair.target), longest):
+            if reason := unfit(pair, None, longest) or unfit(
+                pair, symbols := self.encode(pair.source, pair.target), longest
+            ):
                 raise SegError(f"Pair {id} of {self.path} cannot be changed: it would have {reason}.")
             if any(twin != id and text == pair.target for twin, text in self._same_source(pair.source)):
                 raise SegError(f"{self.path} already holds that pair: delete pair {id} instead.")
@@ -319,9 +341,17 @@ class TranslationMemory:
                 self.pair(id)
                 self._remove(id, revision)
 
+    def delete_where(self, conditions: Sequence[Condition]) -> int:
+        """Delete the entries that fulfil all conditions, all or none, and return their number."""
+        condition = all_of(conditions)
+        with self._database.transaction() as revision:
+            chosen = f"FROM entries WHERE {condition.sql}"
+            self._database.execute(f"INSERT INTO deleted SELECT id, ? {chosen}", (revision, *condition.values))
+            return self._database.change(f"DELETE {chosen}", condition.values)
+
     def _symbols(self, pair: TranslationUnit, max_symbols: int) -> SymbolPair | None | Skipped:
         """Return a pair's symbols, None if the memory holds the pair already, or why it cannot hold it."""
-        if reason := unfit(pair):
+        if reason := unfit(pair, max_symbols=max_symbols):
             return Skipped(reason)
         if any(target == pair.target for _, target in self._same_source(pair.source)):
             return None
@@ -329,14 +359,22 @@ class TranslationMemory:
         reason = unfit(pair, symbols, max_symbols)
         return Skipped(reason) if reason else symbols
 
+    def targets_of(self, sources: Sequence[str]) -> dict[str, set[str]]:
+        """Return the targets of the sources that the memory has."""
+        found: dict[str, set[str]] = {}
+        query = "SELECT source, target FROM entries WHERE source_key IN (SELECT value FROM json_each(?))"
+        for source, target in self._database.rows(query, (as_ids(map(text_key, sources)),)):
+            found.setdefault(source, set()).add(target)
+        return found
+
     def _same_source(self, source: str) -> list[tuple[int, str]]:
         """List the entries with a source text, as (id, target)."""
         query = "SELECT id, target FROM entries WHERE source_key = ? AND source = ? ORDER BY id"
         return self._database.rows(query, (text_key(source), source))
 
-    def _put(
+    def put(
         self, pair: TranslationUnit, symbols: SymbolPair | None, conflict: Conflict, revision: int
-    ) -> tuple[Literal["added", "updated", "present", "skipped"], int]:
+    ) -> tuple[Outcome, int]:
         """Add a pair within a transaction; return what became of it, and the id of it or of what stays instead."""
         found = self._same_source(pair.source)
         same = [id for id, target in found if target == pair.target]
@@ -353,64 +391,13 @@ class TranslationMemory:
                     self._remove(id, revision)
             self._overwrite(kept, pair, symbols, revision)
             return "updated", kept
-        created = pair.created or now()
-        row = (*self._row(pair, symbols, revision), pair.changed or created, created)
-        query = f"INSERT INTO entries ({WRITTEN}, created) VALUES ({', '.join('?' * len(row))})"
-        return "added", self._database.execute(query, row)
+        return "added", self._database.execute(INSERT, (*as_new_row(pair, symbols), revision))
 
     def _overwrite(self, id: int, pair: TranslationUnit, symbols: SymbolPair, revision: int) -> None:
-        row = (*self._row(pair, symbols, revision), pair.changed or now())
-        query = f"UPDATE entries SET ({WRITTEN}) = ({', '.join('?' * len(row))}) WHERE id = ?"
+        row = (*as_row(pair, symbols), pair.changed or now(), revision)
+        query = f"UPDATE entries SET ({WRITTEN}, revision) = ({', '.join('?' * len(row))}) WHERE id = ?"
         self._database.execute(query, (*row, id))
 
     def _remove(self, id: int, revision: int) -> None:
         self._database.execute("DELETE FROM entries WHERE id = ?", (id,))
         self._database.execute("INSERT INTO deleted VALUES (?, ?)", (id, revision))
-
-    @staticmethod
-    def _row(pair: TranslationUnit, symbols: SymbolPair, revision: int) -> tuple:
-        """Return the values of the columns `WRITTEN`, except for the date of the change."""
-        source_symbols, target_symbols = (side.astype("<i4").tobytes() for side in symbols)
-        attributes = json.dumps(pair.attributes or {}, ensure_ascii=False)
-        texts = (pair.source, pair.target, text_key(pair.source), source_symbols, target_symbols)
-        return (*texts, pair.origin, pair.unit, attributes, revision)
-
-
-def as_pair(row: tuple) -> StoredPair:
-    """Turn a row of `COLUMNS` into a pair."""
-    id, source, target, source_symbols, target_symbols, origin, unit, created, changed, attributes, revision = row
-    symbols = as_symbols(id, source_symbols), as_symbols(id, target_symbols)
-    try:
-        known = json.loads(attributes)
-    except (TypeError, ValueError):
-        raise damaged(id) from None
-    texts = (source, target, origin, unit, created, changed)
-    if not isinstance(known, dict) or not all(isinstance(text, str) for text in (*texts, *known.values())):
-        raise damaged(id)
-    return StoredPair(id, source, target, *symbols, origin, unit, created, changed, known, revision)
-
-
-def as_symbols(id: int, column: bytes) -> np.ndarray:
-    """Return the symbols in a column of a pair."""
-    try:
-        symbols = np.frombuffer(column, dtype="<i4")
-    except (TypeError, ValueError):
-        raise damaged(id) from None
-    if symbols.min(initial=0) < 0:
-        raise damaged(id)
-    return symbols
-
-
-def damaged(id: int) -> SegError:
-    """Return the error about a pair that this package did not write like that."""
-    return SegError(f"Pair {id} of the memory is damaged: restore the memory from a copy.")
-
-
-def text_key(text: str) -> int:
-    """Return a text's 64-bit key, by which the database finds it without an index of whole texts."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
-
-
-def now() -> str:
-    """Return the time, UTC, in whole seconds as in TMX."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

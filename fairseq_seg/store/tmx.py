@@ -1,171 +1,170 @@
-"""TMX 1.4, the exchange format of translation memories: a streaming reader that trusts no file, and a writer.
+"""TMX 1.4, the exchange format of translation memories: a streaming reader, and a writer.
 
-The texts of the two languages in a translation unit (`tu`) become the pair. `tuid` is its unit (by default the unit's
-number in the file), `creationdate` and `changedate` are its dates; all other attributes, each `prop` by its type, and
-each `note` become its attributes. What the target's `tuv` says counts if the `tu` itself does not say it.
+Each text in a variety of the source language, with each in a variety of the target language, becomes a pair of the
+translation unit (`tu`). `tuid` is its unit (by default the unit's number in the file), `creationdate` and `changedate`
+are its dates; all other attributes, each `prop` by its type, and each `note` become its attributes. What the target's
+`tuv` says counts if the `tu` itself does not say it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import fairseq_seg
-from fairseq_seg.errors import SegError
-from fairseq_seg.store.pair import Skipped, StoredPair, TranslationUnit
+from fairseq_seg.corpus.codes import TOKEN, Code, number_codes, restore_codes
+from fairseq_seg.store.locales import SIDES, language_code, varieties
+from fairseq_seg.store.pair import Codes, Skipped, StoredPair, TranslationUnit
+from fairseq_seg.store.xml import (
+    XML_LANG,
+    children,
+    escape,
+    fragment,
+    local_name,
+    parse_fragment,
+    start_tag,
+    stream,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 # The type of the first prop of each unit in a file of ours: the entry's origin.
 ORIGIN = "x-origin"
+DATE = re.compile(r"\d{8}T\d{6}Z")
 # Attributes of a unit that are neither its id, its dates nor its language.
 ATTRIBUTES = (
     "o-encoding datatype usagecount lastusagedate creationtool creationtoolversion creationid changeid segtype o-tmf"
 ).split()
-# Elements whose content is the markup of the document that a text comes from, not text.
-CODES = {"bpt", "ept", "ph", "it", "ut"}
 
 
-def read_tmx(path: Path, source_lang: str, target_lang: str, keep_tags: bool) -> Iterator[TranslationUnit | Skipped]:
-    """Iterate over the units of a TMX file; refuse a malformed file when the bad line is reached.
-
-    Nothing is fetched, no entity is expanded, and libxml2 stops at 256 levels of nesting and at 10 MB of one text.
-    """
-    from lxml import etree
-
-    with open(path, "rb") as file:
-        parser = etree.iterparse(
-            file, events=("start", "end"), resolve_entities=False, no_network=True, load_dtd=False, collect_ids=False
-        )
-        depth = number = 0
-        try:
-            for event, element in parser:
-                if event == "start":
-                    depth += 1
-                    if depth == 1:
-                        check_root(element, path)
-                    continue
-                if depth == 3 and local_name(element) == "tu":
-                    number += 1
-                    yield read_unit(element, number, str(path), source_lang, target_lang, keep_tags)
-                if 1 < depth <= 3:
-                    # Free what has been read, so that a file of any size needs little RAM.
-                    element.clear()
-                    while element.getprevious() is not None:
-                        del element.getparent()[0]
-                depth -= 1
-        except etree.XMLSyntaxError as error:
-            # The exception may be about the file's end only; the log has what went wrong first.
-            faults = [(fault.line, fault.message) for fault in parser.error_log] or [(error.lineno, error.msg)]
-            line, message = faults[0]
-            raise SegError(
-                f"{path}: line {max(line or 1, 1)} is not valid XML ({message.strip()}): repair it."
-            ) from None
+def tmx_units(path: Path) -> Iterator[Element]:
+    """Iterate over the `tu` elements of a TMX file; refuse a malformed file when the bad line is reached."""
+    return stream(path, "tmx", {"tu"})
 
 
-def check_root(root: Element, path: Path) -> None:
-    """Refuse XML that is not TMX, and a TMX that declares entities, which only serve attacks."""
-    if local_name(root) != "tmx":
-        raise SegError(f"{path}: line {root.sourceline} starts a <{local_name(root)}>, not a <tmx>: is it a TMX file?")
-    declarations = root.getroottree().docinfo.internalDTD
-    if declarations is not None and next(declarations.iterentities(), None) is not None:
-        raise SegError(f"{path}: entities are declared before line {root.sourceline}, which is not safe: remove them.")
+def read_tmx(path: Path, source_lang: str, target_lang: str) -> Iterator[TranslationUnit | Skipped]:
+    """Iterate over the pairs of a TMX file."""
+    for number, unit in enumerate(tmx_units(path), start=1):
+        yield from read_unit(unit, number, str(path), source_lang, target_lang)
 
 
 def read_unit(
-    unit: Element, number: int, path: str, source_lang: str, target_lang: str, keep_tags: bool
-) -> TranslationUnit | Skipped:
-    """Read a pair from a `tu`."""
-    variants = [child for child in unit if local_name(child) == "tuv"]
-    source, target = (find_variant(variants, lang) for lang in (source_lang, target_lang))
-    if source is None or target is None:
-        missing = source_lang if source is None else target_lang
-        return Skipped(f"no text in {missing}, only in {', '.join(sorted(map(language, variants))) or 'none'}")
-    texts = []
-    for variant in (source, target):
-        segment = next((child for child in variant if local_name(child) == "seg"), None)
-        text = "" if segment is None else segment_text(segment, keep_tags)
-        if text is None:
-            return Skipped("an entity that the file does not define")
-        texts.append(text)
-    attributes: dict[str, str] = {}
-    dates: dict[str, str] = {}
-    origin = None
-    for element in (target, unit):
-        attributes |= {name: value for name, value in element.attrib.items() if name in ATTRIBUTES}
-        for name in ("creationdate", "changedate"):
-            value = element.get(name)
-            if value is not None and (date := iso_date(value)):
-                dates[name] = date
-            elif value is not None:
-                attributes[name] = value
-        for child in element:
-            if local_name(child) not in ("prop", "note"):
+    unit: Element, number: int, path: str, source_lang: str, target_lang: str
+) -> Iterator[TranslationUnit | Skipped]:
+    """Read the pairs of a `tu`."""
+    # Before TMX 1.4 the attribute was plain lang.
+    variants = [
+        (language_code(child.get(XML_LANG) or child.get("lang") or ""), child) for child in children(unit, "tuv")
+    ]
+    languages = [language for language, _ in variants]
+    sources, targets = varieties(variants, source_lang), varieties(variants, target_lang)
+    if not sources or not targets:
+        yield Skipped(f"no text in {target_lang if sources else source_lang}", tuple(languages))
+        return
+    of_unit = read_properties(unit)
+    for source_language, source in sources:
+        for target_language, target in targets:
+            pieces = segment_pieces(source), segment_pieces(target)
+            if pieces[0] is None or pieces[1] is None:
+                yield Skipped("an entity that the file does not define")
                 continue
-            name = child.get("type", "") if local_name(child) == "prop" else "note"
-            value = "".join(child.itertext())
-            if name == ORIGIN and origin is None:
-                origin = value
-            else:
-                attributes[name] = f"{attributes[name]}\n{value}" if name in attributes else value
-    own_id = unit.get("tuid", str(number) if origin is None else "")
-    return TranslationUnit(
-        texts[0],
-        texts[1],
-        path if origin is None else origin,
-        own_id,
-        attributes,
-        dates.get("creationdate"),
-        dates.get("changedate"),
-    )
+            texts = number_codes(pieces[0], pieces[1])
+            (attributes, dates, _), (of_all, unit_dates, origin) = read_properties(target), of_unit
+            attributes, dates = attributes | of_all, dates | unit_dates
+            for side, own, found in zip(
+                SIDES, (source_lang, target_lang), (source_language, target_language), strict=True
+            ):
+                if found.lower() != own.lower().replace("_", "-"):
+                    attributes[side] = found
+            yield TranslationUnit(
+                texts[0].text,
+                texts[1].text,
+                path if origin is None else origin,
+                unit.get("tuid", str(number) if origin is None else ""),
+                attributes,
+                dates.get("creationdate"),
+                dates.get("changedate"),
+                Codes.of("tmx", texts),
+            )
 
 
-def find_variant(variants: list[Element], lang: str) -> Element | None:
-    """Return the text in exactly this language, else the first one in a variety of it (en-GB for en)."""
-    wanted = lang.lower().replace("_", "-")
-    exact = [variant for variant in variants if language(variant) == wanted]
-    alike = [variant for variant in variants if language(variant).split("-")[0] == wanted.split("-")[0]]
-    return next(iter(exact + alike), None)
+def read_properties(element: Element) -> tuple[dict[str, str], dict[str, str], str | None]:
+    """Return the attributes, dates and origin that a `tu` or `tuv` says."""
+    attributes = {name: value for name, value in element.attrib.items() if name in ATTRIBUTES}
+    dates: dict[str, str] = {}
+    for name in ("creationdate", "changedate"):
+        value = element.get(name)
+        if value is not None and (date := iso_date(value)):
+            dates[name] = date
+        elif value is not None:
+            attributes[name] = value
+    origin = None
+    values: dict[str, list[str]] = {}
+    for child in children(element, "prop", "note"):
+        name = child.get("type", "") if local_name(child) == "prop" else "note"
+        if name == ORIGIN and origin is None and local_name(element) == "tu":
+            origin = text_of(child)
+        else:
+            values.setdefault(name, [attributes[name]] if name in attributes else []).append(text_of(child))
+    return attributes | {name: "\n".join(texts) for name, texts in values.items()}, dates, origin
 
 
-def language(variant: Element) -> str:
-    """Return the language of a `tuv` in lower case, en or en-gb; before TMX 1.4 the attribute was plain lang."""
-    return (variant.get(XML_LANG) or variant.get("lang") or "").lower().replace("_", "-")
+def segment_pieces(variant: Element) -> list[str | Code] | None:
+    """Return the text and the codes of a `tuv`; None if it has an entity that nobody defined.
 
-
-def segment_text(segment: Element, keep_tags: bool) -> str | None:
-    """Return the text of a `seg`, with or without the codes of its inline tags; None if it has a lost entity.
-
-    `hi` only marks text, which stays; `sub` is a text of its own within a code, and goes or stays with it.
+    A `bpt` and the `ept` with its number enclose a text, as a `hi` does; every other code stands alone.
     """
     from lxml import etree
 
-    parts = [segment.text or ""]
-    for child in segment:
-        if child.tag is etree.Entity:
-            return None
-        if isinstance(child.tag, str) and (keep_tags or local_name(child) not in CODES):
-            text = segment_text(child, keep_tags)
-            if text is None:
-                return None
-            parts.append(text)
-        parts.append(child.tail or "")
-    return "".join(parts)
+    segment = next(iter(children(variant, "seg")), None)
+    if segment is None:
+        return []
+    if not len(segment):
+        return [segment.text or ""]
+    if any(child.tag is etree.Entity for child in segment.iter()):
+        return None
+    # An ept has no type, no content and no x that would say which code it is: its bpt has.
+    keys = {child.get("i", ""): code_key(child) for child in segment.iter() if local_name(child) == "bpt"}
+    return list(element_pieces(segment, keys))
 
 
-def local_name(element: Element) -> str:
-    """Return an element's name without its namespace, and nothing for a comment."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+def element_pieces(element: Element, keys: dict[str, str]) -> Iterator[str | Code]:
+    """Yield the texts and codes within a `seg` or `hi`; `keys` are those of the `bpt`s by their numbers."""
+    yield element.text or ""
+    for child in element:
+        name = local_name(child)
+        if name == "hi":
+            key = code_key(child)
+            yield Code("open", key, start_tag(child))
+            yield from element_pieces(child, keys)
+            yield Code("close", key, "</hi>")
+        elif name == "bpt":
+            yield Code("open", keys[child.get("i", "")], fragment(child))
+        elif name == "ept":
+            yield Code("close", keys.get(child.get("i", ""), ""), fragment(child))
+        elif name:
+            yield Code("alone", code_key(child), fragment(child))
+        yield child.tail or ""
+
+
+def code_key(element: Element) -> str:
+    """Identify a code in both languages: by its number `x`, else by its kind and content."""
+    name = local_name(element)
+    if element.get("x") is not None:
+        return f"{name} x={element.get('x')}"
+    return f"{name} {element.get('type', '')} {'' if name == 'hi' else text_of(element)}"
 
 
 def iso_date(date: str) -> str | None:
     """Turn TMX's 20260131T125900Z into 2026-01-31T12:59:00Z; return None if it is not such a date."""
     try:
-        return datetime.strptime(date, "%Y%m%dT%H%M%SZ").isoformat() + "Z"
+        # Thrice as fast as strptime, but it takes other forms of dates, too.
+        return f"{datetime.fromisoformat(date[:15]).isoformat()}Z" if DATE.fullmatch(date) else None
     except ValueError:
         return None
 
@@ -208,9 +207,36 @@ def unit_element(entry: StoredPair, source_lang: str, target_lang: str) -> Eleme
             unit.set(name, value)
         elif name == "note":
             SubElement(unit, "note").text = value
-        else:
+        elif name not in SIDES:
             SubElement(unit, "prop", type=name).text = value
-    for lang, text in ((source_lang, entry.source), (target_lang, entry.target)):
-        variant = SubElement(unit, "tuv", {XML_LANG: lang})
-        SubElement(variant, "seg").text = text
+    texts = (entry.source, entry.codes.source), (entry.target, entry.codes.target)
+    for side, lang, (text, codes) in zip(SIDES, (source_lang, target_lang), texts, strict=True):
+        variant = SubElement(unit, "tuv", {XML_LANG: entry.attributes.get(side, lang)})
+        variant.append(segment_element(text, codes, entry.codes.format))
     return unit
+
+
+def segment_element(text: str, codes: dict[str, str], format: str) -> Element:
+    """Return the `seg` of a text, with its codes as they were, or those of another format as TMX's own."""
+    from lxml.etree import Element
+
+    if codes:
+        own = codes if format == "tmx" else {token: own_code(token, code) for token, code in codes.items()}
+        # What a damaged memory holds instead of a code stays text.
+        if (segment := parse_fragment("seg", restore_codes(text, own, escape))) is not None:
+            return segment
+    segment = Element("seg")
+    segment.text = text
+    return segment
+
+
+def own_code(token: str, original: str) -> str:
+    """Return the code of another format as an element of TMX, whose content is the original."""
+    number = TOKEN.fullmatch(token)[0].strip("</gx>")  # type: ignore[index]
+    if token.startswith("<g"):
+        return f'<bpt i="{number}" x="{number}">{escape(original)}</bpt>'
+    return (
+        f'<ept i="{number}">{escape(original)}</ept>'
+        if token[1] == "/"
+        else f'<ph x="{number}">{escape(original)}</ph>'
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -45,6 +45,7 @@ def make_app(service: Service, hosts: Collection[str], rate: int = 0) -> Guard:
         *tmserver.ROUTES,
         *v1.ROUTES,
         *openapi.ROUTES,
+        Route("/", workbench),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     app = Starlette(
@@ -64,6 +65,11 @@ def make_app(service: Service, hosts: Collection[str], rate: int = 0) -> Guard:
 async def health(request: Request) -> Response:
     """Tell that the server is up."""
     return JSONResponse({"status": "ok"})
+
+
+async def workbench(request: Request) -> Response:
+    """Show the workbench."""
+    return FileResponse(STATIC / "index.html")
 
 
 async def metrics(request: Request) -> Response:

@@ -147,12 +147,12 @@ class Lookup:
         assert table is not None
         [(ids, scores, _)] = ranked
         found = []
-        for place, score in zip(ids[:count].tolist(), scores[:count].tolist(), strict=True):
+        for place, score in zip(ids.tolist(), scores.tolist(), strict=True):
             id, origin, (source, target) = table.id(place), table.origin(place), table.text(place)
             # Symbols can be the same where texts are not; only the same text is a match of 100 %.
             score = score if score < 1 or source.strip() == text.strip() else 0.99
             found.append(Found(memory_of(origin, id), id, origin, score, source, target))
-        return found
+        return sorted(found, key=lambda pair: -pair.score)[:count]
 
     def close(self) -> None:
         """Close the memories, and leave the Java machine."""

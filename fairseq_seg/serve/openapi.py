@@ -16,7 +16,7 @@ from starlette.routing import Route
 import fairseq_seg
 from fairseq_seg.serve.parameters import JSON
 from fairseq_seg.serve.records import Error
-from fairseq_seg.serve.v1 import OPERATIONS, Operation
+from fairseq_seg.serve.v1 import BYTES, OPERATIONS, Operation
 
 REFUSALS = {
     400: "The request is wrong.",
@@ -34,7 +34,8 @@ REFUSALS = {
 @cache
 def document() -> dict[str, Any]:
     """Return the OpenAPI document."""
-    types = list(dict.fromkeys(kind for item in OPERATIONS for kind in (item.body, item.result) if kind)) + [Error]
+    kinds = dict.fromkeys(kind for item in OPERATIONS for kind in (item.body, item.result))
+    types = [kind for kind in kinds if kind not in (None, bytes)] + [Error]
     references, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     names = dict(zip(types, references, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -56,11 +57,14 @@ def describe(item: Operation, names: dict[type, dict[str, Any]]) -> dict[str, An
     """Return the document of one operation."""
 
     def content(kind: type) -> dict[str, Any]:
-        return {JSON: {"schema": names[kind]}}
+        return {BYTES: {"schema": {}}} if kind is bytes else {JSON: {"schema": names[kind]}}
 
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name == "id" else "string"}}
         for name in re.findall(r"{(\w+)}", item.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": name == "name", "schema": {"type": "string"}} for name in item.query
     ]
     responses: dict[str, Any] = {str(item.status): {"description": "Done", "content": content(item.result)}}
     responses |= {str(status): {"description": why, "content": content(Error)} for status, why in REFUSALS.items()}
@@ -105,6 +109,8 @@ document for programs: <a href="v1/openapi.json">OpenAPI</a>. LibreTranslate's A
 
 def fields(body: dict[str, Any], schemas: dict[str, Any]) -> str:
     """Return the fields of a request or answer as a table."""
+    if JSON not in body["content"]:
+        return "<p class=quiet>The bytes of the file.</p>"
     schema = schemas[body["content"][JSON]["schema"]["$ref"].rpartition("/")[2]]
     rows = []
     for name, field in schema["properties"].items():

@@ -13,7 +13,11 @@ from fairseq_seg.translator import Translation
 
 Lang = Annotated[str, Meta(description="Code of a language; may be left out where the server has one direction.")]
 Count = Annotated[int, Meta(ge=1, le=100, description="Most pairs to return.")]
+Codes = Annotated[bool, Meta(description="<g1> </g1> <x2/> are inline codes: the translation gets them, too.")]
 Text = Annotated[str, Meta(max_length=100_000)]
+
+
+NoCodes = Annotated[bool, Meta(description="<g1> </g1> <x2/> are inline codes: they are left out.")]
 
 
 class Asked(Struct, forbid_unknown_fields=True):
@@ -27,6 +31,7 @@ class TranslateRequest(Asked):
     source: Lang | None = None
     target: Lang | None = None
     provenance: Annotated[bool, Meta(description="Say of each word where it came from.")] = False
+    codes: Codes = False
 
 
 class SearchRequest(Asked):
@@ -75,6 +80,7 @@ class NewPair(Asked):
         str,
         Meta(pattern="^(keep|overwrite|skip)$", description="What happens if the source has another target already."),
     ] = "keep"
+    codes: NoCodes = False
 
 
 class ChangedPair(Asked):
@@ -82,6 +88,24 @@ class ChangedPair(Asked):
 
     source: Text | None = None
     target: Text | None = None
+    codes: NoCodes = False
+
+
+class NewTarget(Asked):
+    """The target of a segment of a file."""
+
+    segment: Annotated[int, Meta(ge=0, description="Its number in the answer of /v1/files, from 0.")]
+    text: Text
+
+
+class WriteRequest(Asked):
+    """A file, and new targets for some of its segments."""
+
+    name: Annotated[str, Meta(max_length=1000)]
+    content: Annotated[bytes, Meta(description="The file, in base64.")]
+    edits: list[NewTarget]
+    source: Lang | None = None
+    target: Lang | None = None
 
 
 class Pair(Struct):
@@ -183,6 +207,25 @@ class Stored(Struct):
 
     memory: str
     id: int
+    added: Annotated[bool, Meta(description="Whether the pair is new or changed.")] = True
+
+
+class FileSegment(Struct):
+    """A segment of a file."""
+
+    source: str
+    target: str
+    state: Annotated[str, Meta(description="new, fuzzy or done.")]
+    locked: Annotated[str, Meta(description="Why it is not to be translated, if so.")]
+    context: str
+    codes: Annotated[bool, Meta(description="Whether the source has inline codes.")]
+
+
+class File(Struct):
+    """A file, as a translator sees it."""
+
+    format: str
+    segments: list[FileSegment]
 
 
 class Error(Struct):

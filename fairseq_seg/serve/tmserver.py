@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fairseq_seg.serve.parameters import parse_form, parse_json, read_body
+from fairseq_seg.serve.parameters import parse_form, parse_json, read_body, text_of
 from fairseq_seg.serve.refusal import Refusal
 from fairseq_seg.serve.service import Service
 
@@ -53,8 +54,8 @@ def percent(score: float) -> int:
 
 def number(values: dict[str, Any], name: str, default: int, least: int, most: int) -> int:
     """Return a number among the parameters."""
-    text = values.get(name, str(default))
-    if not isinstance(text, str) or not text.isdecimal() or not least <= int(text) <= most:
+    text = text_of(values, name, str(default))
+    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
         raise Refusal(400, f"{name} is not a number from {least} to {most}.")
     return int(text)
 

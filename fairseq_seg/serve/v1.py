@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -11,15 +12,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import fairseq_seg
+from fairseq_seg.corpus.codes import tokens_of, without_codes
 from fairseq_seg.corpus.faults import faults
 from fairseq_seg.corpus.notation import notation_of
+from fairseq_seg.documents.codes import place_codes
+from fairseq_seg.errors import SegError
 from fairseq_seg.serve import records
+from fairseq_seg.serve.files import read_segments, write_segments
 from fairseq_seg.serve.keys import Client
 from fairseq_seg.serve.languages import name_of_language
 from fairseq_seg.serve.memories import SharedMemory
-from fairseq_seg.serve.parameters import JSON, media_type, read_body
+from fairseq_seg.serve.parameters import JSON, MOST_BYTES, media_type, parse_form, read_body, text_of
 from fairseq_seg.serve.refusal import Refusal
 from fairseq_seg.serve.service import Service
+from fairseq_seg.store.concordance import find_words
+from fairseq_seg.store.store import TranslationMemory
 
 BANDS = ((1.0, "100 %"), (0.95, "95-99 %"), (0.85, "85-94 %"), (0.75, "75-84 %"), (0.5, "50-74 %"), (0.0, "no match"))
 
@@ -37,8 +44,15 @@ async def translate(call: Call) -> records.Translations:
     """Translate texts."""
     body: records.TranslateRequest = call.body
     direction = call.service.direction(body.source, body.target)
-    found = await call.service.translate(call.request, direction, body.texts, call.client, body.provenance)
-    return records.Translations([records.translated(translation) for translation in found])
+    texts = [without_codes(text) for text in body.texts] if body.codes else body.texts
+    found = await call.service.translate(call.request, direction, texts, call.client, body.provenance)
+    answer = records.Translations([records.translated(translation) for translation in found])
+    if body.codes:
+        for text, translation in zip(body.texts, answer.translations, strict=True):
+            tokens = {token: token for token in tokens_of(text)}
+            if tokens:
+                translation.text = place_codes(translation.text, text, tokens)
+    return answer
 
 
 async def search(call: Call) -> records.Pairs:
@@ -47,6 +61,20 @@ async def search(call: Call) -> records.Pairs:
     direction = call.service.direction(body.source, body.target)
     found = await direction.search(body.text, call.client, body.count)
     return records.Pairs([records.found_pair(pair) for pair in found])
+
+
+async def concordance(call: Call) -> records.Pairs:
+    """Find the pairs in which words occur."""
+    body: records.ConcordanceRequest = call.body
+    direction = call.service.direction(body.source, body.target)
+    found: list[records.Pair] = []
+    for memory in direction.readable(call.client):
+        try:
+            pairs = await memory.call(lambda opened: find_words(opened, body.query, body.side, body.count))  # type: ignore[arg-type]
+        except SegError as error:
+            raise Refusal(400, str(error)) from None
+        found += [records.stored_pair(memory.name, pair) for pair in pairs]
+    return records.Pairs(found[: body.count])
 
 
 async def analyse(call: Call) -> records.Analysis:
@@ -93,11 +121,14 @@ async def add(call: Call) -> records.Stored:
     body: records.NewPair = call.body
     memory = memory_of(call, "write")
     origin = body.origin or call.client.name
+    source, target = (without_codes(text) if body.codes else text for text in (body.source, body.target))
 
-    def store(opened):
-        return opened.add(body.source, body.target, origin=origin, conflict=body.conflict)
+    def store(opened: TranslationMemory) -> tuple[int, bool]:
+        before = opened.revision
+        id = opened.add(source, target, origin=origin, conflict=body.conflict)  # type: ignore[arg-type]
+        return id, opened.pair(id).revision > before
 
-    return records.Stored(memory.name, await call.service.change(call.request, memory, store))
+    return records.Stored(memory.name, *await call.service.change(call.request, memory, store))
 
 
 async def read(call: Call) -> records.Pair:
@@ -113,7 +144,8 @@ async def update(call: Call) -> records.Stored:
     """Change the texts of a pair."""
     body: records.ChangedPair = call.body
     memory, id = await existing(call)
-    await call.service.change(call.request, memory, lambda opened: opened.update(id, body.source, body.target))
+    source, target = (without_codes(text) if body.codes and text else text for text in (body.source, body.target))
+    await call.service.change(call.request, memory, lambda opened: opened.update(id, source, target))
     return records.Stored(memory.name, id)
 
 
@@ -122,6 +154,33 @@ async def delete(call: Call) -> records.Stored:
     memory, id = await existing(call)
     await call.service.change(call.request, memory, lambda opened: opened.delete(id))
     return records.Stored(memory.name, id)
+
+
+async def open_file(call: Call) -> records.File:
+    """Return the segments of a PO, XLIFF, TMX, TSV or text file, which the server does not keep."""
+    query = parse_form(call.request.scope["query_string"])
+    source, target = (text_of(query, side, "") or None for side in ("source", "target"))
+    direction = call.service.direction(source, target)
+    langs = direction.source, direction.target
+    format, segments = await asyncio.to_thread(read_segments, text_of(query, "name"), call.body, langs)
+    return records.File(
+        format,
+        [
+            records.FileSegment(
+                segment.source, segment.target, segment.state, segment.locked, segment.context, bool(segment.codes)
+            )
+            for segment in segments
+        ],
+    )
+
+
+async def write_file(call: Call) -> bytes:
+    """Return a file with new targets; every other byte stays."""
+    body: records.WriteRequest = call.body
+    direction = call.service.direction(body.source, body.target)
+    texts = {edit.segment: edit.text for edit in body.edits}
+    langs = direction.source, direction.target
+    return await asyncio.to_thread(write_segments, body.name, body.content, langs, texts)
 
 
 def memory_of(call: Call, right: str) -> SharedMemory:
@@ -154,23 +213,28 @@ class Operation(NamedTuple):
 
     method: str
     path: str
-    function: Callable[[Call], Awaitable[msgspec.Struct]]
-    body: type[msgspec.Struct] | None
-    result: type[msgspec.Struct]
+    function: Callable[[Call], Awaitable[msgspec.Struct | bytes]]
+    body: type[msgspec.Struct] | type[bytes] | None
+    result: type[msgspec.Struct] | type[bytes]
     status: int = 200
+    query: tuple[str, ...] = ()
 
 
+BYTES = "application/octet-stream"
 PAIRS, PAIR = "/v1/memories/{memory}/pairs", "/v1/memories/{memory}/pairs/{id}"
 OPERATIONS = [
     Operation("GET", "/v1/server", server, None, records.Server),
     Operation("POST", "/v1/translate", translate, records.TranslateRequest, records.Translations),
     Operation("POST", "/v1/search", search, records.SearchRequest, records.Pairs),
+    Operation("POST", "/v1/concordance", concordance, records.ConcordanceRequest, records.Pairs),
     Operation("POST", "/v1/analyse", analyse, records.AnalyseRequest, records.Analysis),
     Operation("POST", "/v1/check", check, records.CheckRequest, records.Findings),
     Operation("POST", PAIRS, add, records.NewPair, records.Stored, 201),
     Operation("GET", PAIR, read, None, records.Pair),
     Operation("PATCH", PAIR, update, records.ChangedPair, records.Stored),
     Operation("DELETE", PAIR, delete, None, records.Stored),
+    Operation("POST", "/v1/files", open_file, bytes, records.File, query=("name", "source", "target")),
+    Operation("POST", "/v1/files/write", write_file, records.WriteRequest, bytes),
 ]
 
 
@@ -182,14 +246,17 @@ def endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
         client = service.client(request)
         body = None
         if operation.body is not None:
-            raw = await read_body(request)
-            if media_type(request) != JSON:
-                raise Refusal(415, f"Send the request as {JSON}.")
+            kind = BYTES if operation.body is bytes else JSON
+            if media_type(request) != kind:
+                raise Refusal(415, f"Send the request as {kind}.")
+            raw = await read_body(request, 2 * MOST_BYTES if operation.body is records.WriteRequest else MOST_BYTES)
             try:
-                body = msgspec.json.decode(raw, type=operation.body)
+                body = raw if operation.body is bytes else msgspec.json.decode(raw, type=operation.body)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise Refusal(400, f"The request is wrong: {error}.") from None
         result = await operation.function(Call(request, service, client, body))
+        if isinstance(result, bytes):
+            return Response(result, operation.status, {"Content-Disposition": "attachment"}, media_type=BYTES)
         return Response(msgspec.json.encode(result), operation.status, media_type=JSON)
 
     return answer

@@ -34,7 +34,7 @@ class Match(NamedTuple):
 
     @property
     def key(self) -> tuple:
-        """What tells distinct pairs apart, whichever memory they are from: symbols, and texts that they cannot spell."""
+        """What tells distinct pairs apart, whatever their memory: symbols, and texts that these cannot spell."""
         spelled = UNKNOWN not in self.source and UNKNOWN not in self.target
         return self.source.tobytes(), self.target.tobytes(), None if spelled else self.texts
 

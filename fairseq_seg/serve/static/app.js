@@ -138,10 +138,12 @@ async function remember(index, segment, edit) {
   if (!to) return;
   const path = `v1/memories/${encodeURIComponent(to.name)}/pairs`;
   if (edit.pair && edit.pair.added) {
-    await call("PATCH", `${path}/${edit.pair.id}`, { target: edit.text });
+    await call("PATCH", `${path}/${edit.pair.id}`, { target: edit.text, codes: segment.codes });
   } else {
     const origin = bench.file.name.slice(0, 200);
-    const { id, added } = await call("POST", path, { source: segment.source, target: edit.text, origin });
+    const { id, added } = await call("POST", path, {
+      source: segment.source, target: edit.text, origin, codes: segment.codes,
+    });
     edit.pair = { memory: to.name, id, added };
   }
   edit.sent = true;
@@ -154,7 +156,7 @@ async function undo() {
   const { index, before } = last, edit = bench.edits.get(index);
   if (edit.pair && edit.pair.added) {
     const path = `v1/memories/${encodeURIComponent(edit.pair.memory)}/pairs/${edit.pair.id}`;
-    if (before) await call("PATCH", path, { target: before.text });
+    if (before) await call("PATCH", path, { target: before.text, codes: bench.file.segments[index].codes });
     else await call("DELETE", path);
   }
   if (before) {

@@ -48,7 +48,7 @@ export class Editor {
     row.scrollIntoView({ block: "nearest" });
     this.suggestion.textContent = "…";
     const [translated] = (await call("POST", "v1/translate", {
-      texts: [segment.source], provenance: true, ...this.bench.languages(),
+      texts: [segment.source], provenance: true, codes: segment.codes, ...this.bench.languages(),
     })).translations;
     if (turn !== this.turn) return;
     this.translation = translated;

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -12,7 +13,7 @@ from libretranslatepy import LibreTranslateAPI
 
 from fairseq_seg import Translator
 from fairseq_seg.store.store import TranslationMemory
-from tests.corpus import SOURCE, TARGET
+from tests.corpus import LEXICON, SOURCE, TARGET
 from tests.memories import pairs
 from tests.served import Server, served_corpus
 
@@ -40,12 +41,11 @@ def expected(server, served_model: Path) -> list[str]:
 
 
 def words() -> str:
-    """Return a sentence that no memory has."""
-    words.number += 1
-    return f"the Name1 of number{words.number}"
+    """Return a sentence that no memory has, in words that the model knows."""
+    return "the {} {} of Name1".format(*next(UNUSED))
 
 
-words.number = 0
+UNUSED = product(LEXICON["ADJ"], LEXICON["NOUN"])
 
 
 def suggest(server: Server, source: str, target: str) -> None:
@@ -152,9 +152,9 @@ def test_tmserver(server):
     assert all(30 <= match["quality"] < 100 for match in others)
     assert [match["quality"] for match in others] == sorted((m["quality"] for m in others), reverse=True)
     assert len(server.get(f"{path}?max_candidates=1&min_similarity=100")) == 1
-    units = [{"source": words(), "target": "a"}, {"source": words(), "target": "b"}, {"source": "c", "target": ""}]
+    units = [{"source": words(), "target": "Secret1"}, {"source": words(), "target": "Secret2"}, {"source": "c", "target": ""}]
     assert server.request("POST", "tmserver/en/fr/store/file.po", units)[0] == 201
-    assert server.get(f"tmserver/en/fr/unit/{quote(units[1]['source'])}")[0]["target"] == "b"
+    assert server.get(f"tmserver/en/fr/unit/{quote(units[1]['source'])}")[0]["target"] == "Secret2"
     assert server.request("POST", "tmserver/en/fr/unit/x", {"source": 1, "target": "b"})[0] == 400
 
 
@@ -172,17 +172,17 @@ def test_where_words_came_from(server, expected):
 
 def test_a_pair_is_added_changed_and_deleted(server, memory):
     sentence = words()
-    new = server.post("v1/memories/own.mem/pairs", {"source": sentence, "target": "un", "origin": "desk"})
+    new = server.post("v1/memories/own.mem/pairs", {"source": sentence, "target": "Secret1", "origin": "desk"})
     path = f"v1/memories/own.mem/pairs/{new['id']}"
     assert server.get(path)["origin"] == "desk"
-    assert server.request("PATCH", path, {"target": "deux"})[0] == 200
-    assert server.translate(sentence) == "deux"
-    assert server.post("v1/search", {"text": sentence})["pairs"][0]["target"] == "deux"
+    assert server.request("PATCH", path, {"target": "Secret2"})[0] == 200
+    assert server.translate(sentence) == "Secret2"
+    assert server.post("v1/search", {"text": sentence})["pairs"][0]["target"] == "Secret2"
     assert server.request("DELETE", path)[0] == 200
     assert [
         server.request(method, path, {} if method == "PATCH" else None)[0] for method in ("GET", "PATCH", "DELETE")
     ] == [404] * 3
-    assert server.translate(sentence) != "deux"
+    assert server.translate(sentence) != "Secret2"
     found = {entry["name"]: entry for entry in server.get("v1/server")["memories"]}
     with TranslationMemory(memory, read_only=True) as opened:
         assert found["own.mem"]["pairs"] == len(opened)

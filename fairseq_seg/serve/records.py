@@ -57,6 +57,7 @@ class AnalyseRequest(Asked):
     """Texts to find the match band of."""
 
     texts: list[Text]
+    codes: NoCodes = False
     source: Lang | None = None
     target: Lang | None = None
 

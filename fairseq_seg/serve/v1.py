@@ -84,7 +84,7 @@ async def analyse(call: Call) -> records.Analysis:
     if len(body.texts) > call.service.queue:
         raise Refusal(413, f"{len(body.texts):,} texts are too many: send at most {call.service.queue:,} per request.")
     analysis = records.Analysis([], {band: 0 for _, band in BANDS}, {band: 0 for _, band in BANDS})
-    for text in body.texts:
+    for text in map(without_codes, body.texts) if body.codes else body.texts:
         found = await direction.search(text, call.client, 1)
         score = found[0].score if found else 0.0
         band = next(band for least, band in BANDS if score >= least)

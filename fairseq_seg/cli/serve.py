@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if not options.models:
         parser.error("name a model folder")
-    for package in ("starlette", "uvicorn", "msgspec", "prometheus_client"):
+    for package in ("starlette", "uvicorn", "msgspec", "prometheus_client", "python_multipart"):
         need(package, "serve", "seg-serve")
     if not 0 <= options.port < 65536:
         raise SegError(f"--port {options.port}: choose a port from 0 to 65535.")

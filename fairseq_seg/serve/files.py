@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import secrets
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.serve.refusal import Refusal
 
 MOST_SEGMENTS = 20_000
+MOST_RESULTS, RESULT_SECONDS = 20, 600
 
 
 def read_segments(name: str, content: bytes, langs: tuple[str, str]) -> tuple[str, list[Segment]]:
@@ -28,26 +32,53 @@ def read_segments(name: str, content: bytes, langs: tuple[str, str]) -> tuple[st
         return document.format, segments
 
 
-def write_segments(name: str, content: bytes, langs: tuple[str, str], texts: Mapping[int, str]) -> bytes:
+def write_segments(name: str, content: bytes, langs: tuple[str, str], wanted: Mapping[int, Edit]) -> bytes:
     """Return a file with new targets, by the numbers of their segments; every other byte stays."""
     number = 0
 
     def edited(document: Document) -> Iterator[tuple[Unit, Sequence[Edit | None]]]:
         nonlocal number
         for unit in document.units():
-            edits = []
+            edits: list[Edit | None] = []
             for segment in unit.segments:
-                text = None if segment.locked else texts.get(number)
-                edits.append(None if text is None else Edit(text, final=True))
+                edits.append(None if segment.locked else wanted.get(number))
                 number += 1
             yield unit, edits
 
     with sent_file(name, content, langs) as document:
         output = io.BytesIO()
         document.write(output, edited(document))
-        if any(not 0 <= place < number for place in texts):
+        if any(not 0 <= place < number for place in wanted):
             raise Refusal(400, f"{name} has {number:,} segments: the edits are of another file.")
         return output.getvalue()
+
+
+class Results:
+    """Translated files that wait to be fetched, in RAM, for some minutes: a client gets a secret name for each."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._files: OrderedDict[str, tuple[float, str, bytes]] = OrderedDict()
+
+    def put(self, name: str, content: bytes) -> str:
+        """Keep a file, and return its secret name; the oldest make room."""
+        self._forget()
+        while len(self._files) >= MOST_RESULTS:
+            self._files.popitem(last=False)
+        token = secrets.token_urlsafe(24)
+        self._files[token] = self._clock(), name, content
+        return token
+
+    def get(self, token: str) -> tuple[str, bytes]:
+        """Return the name and the content of a file."""
+        self._forget()
+        if token not in self._files:
+            raise Refusal(404, f"There is no such file (any more): they are kept for {RESULT_SECONDS // 60} minutes.")
+        return self._files[token][1:]
+
+    def _forget(self) -> None:
+        while self._files and next(iter(self._files.values()))[0] < self._clock() - RESULT_SECONDS:
+            self._files.popitem(last=False)
 
 
 @contextmanager

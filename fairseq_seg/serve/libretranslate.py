@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from fairseq_seg.corpus.codes import without_codes
+from fairseq_seg.documents.codes import place_codes
+from fairseq_seg.documents.formats import ENDINGS
+from fairseq_seg.documents.segment import Edit
 from fairseq_seg.serve import apertium
+from fairseq_seg.serve.files import read_segments, write_segments
 from fairseq_seg.serve.languages import base_code, find_code, name_of_language
-from fairseq_seg.serve.parameters import parameters, text_of, texts_of
+from fairseq_seg.serve.parameters import parameters, text_of, texts_of, upload
 from fairseq_seg.serve.refusal import Refusal
 from fairseq_seg.serve.service import AUTO, MOST_CHARACTERS, Service, is_probe
 
@@ -82,6 +89,42 @@ async def suggest(request: Request) -> Response:
     return JSONResponse({"success": True})
 
 
+async def translate_file(request: Request) -> Response:
+    """Translate what is untranslated in a file, and return where to fetch it."""
+    service: Service = request.app.state.service
+    values, name, content = await upload(request)
+    client = service.client(request, text_of(values, "api_key", ""))
+    source = text_of(values, "source")
+    direction = service.direction(None if source == AUTO else source, text_of(values, "target"))
+    langs = direction.source, direction.target
+    _, segments = await asyncio.to_thread(read_segments, name, content, langs)
+    open_ = {
+        number: segment
+        for number, segment in enumerate(segments)
+        if segment.state == "new" and not segment.locked and segment.source.strip()
+    }
+    translated: dict[str, str] = {}
+    plain = list(dict.fromkeys(without_codes(segment.source) for segment in open_.values()))
+    for start in range(0, len(plain), FILE_CHUNK):
+        chunk = plain[start : start + FILE_CHUNK]
+        translated |= zip(chunk, await service.translate_texts(request, direction, chunk, client), strict=True)
+    edits = {}
+    for number, segment in open_.items():
+        text = translated[without_codes(segment.source)]
+        edits[number] = Edit(place_codes(text, segment.source, segment.codes) if segment.codes else text)
+    result = await asyncio.to_thread(write_segments, name, content, langs, edits)
+    token = service.results.put(name, result)
+    return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{token}"})
+
+
+async def download_file(request: Request) -> Response:
+    """Return a translated file."""
+    service: Service = request.app.state.service
+    name, content = service.results.get(request.path_params["token"])
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+    return Response(content, headers=headers, media_type="application/octet-stream")
+
+
 async def settings(request: Request) -> Response:
     """Tell a frontend what the server offers."""
     service: Service = request.app.state.service
@@ -94,13 +137,14 @@ async def settings(request: Request) -> Response:
             "charLimit": MOST_CHARACTERS,
             "frontendTimeout": 500,
             "suggestions": any(direction.memories for direction in service.directions.values()),
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
+            "filesTranslation": True,
+            "supportedFilesFormat": [f".{ending}" for ending in ENDINGS],
             "language": {side: {"code": code, "name": name_of_language(code)} for side, code in names.items()},
         }
     )
 
 
+FILE_CHUNK = 50  # segments of a file that wait at once
 TEXT = {"type": "string"}
 ERROR = {"type": "object", "properties": {"error": TEXT}}
 # Path, method, summary, parameters (a star marks one that must be there).
@@ -108,6 +152,7 @@ OPERATIONS = (
     ("/translate", "post", "Translate a text", "q* source* target* format alternatives api_key"),
     ("/detect", "post", "Guess the language of a text", "q* api_key"),
     ("/languages", "get", "List languages", ""),
+    ("/translate_file", "post", "Translate a file", "file* source* target* api_key"),
     ("/suggest", "post", "Add a better translation to the memory", "q* s* source* target* api_key"),
     ("/frontend/settings", "get", "Settings for a frontend", ""),
     ("/health", "get", "Whether the server is up", ""),
@@ -119,7 +164,12 @@ async def spec(request: Request) -> Response:
     paths = {}
     for path, method, summary, names in OPERATIONS:
         fields = [
-            {"name": name.rstrip("*"), "in": "formData", "type": "string", "required": name.endswith("*")}
+            {
+                "name": name.rstrip("*"),
+                "in": "formData",
+                "type": "file" if name == "file*" else "string",
+                "required": name.endswith("*"),
+            }
             for name in names.split()
         ]
         answers = {"200": {"description": "Done"}, "400": {"description": "Invalid request", "schema": ERROR}}
@@ -133,6 +183,8 @@ ROUTES = [
     Route("/languages", languages),
     Route("/detect", detect, methods=["GET", "POST"]),
     Route("/suggest", suggest, methods=["POST"]),
+    Route("/translate_file", translate_file, methods=["POST"]),
+    Route("/download_file/{token}", download_file),
     Route("/frontend/settings", settings),
     Route("/spec", spec),
 ]

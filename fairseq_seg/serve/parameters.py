@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import parse_qsl
 
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from fairseq_seg.serve.refusal import Refusal
@@ -80,6 +83,25 @@ async def parameters(request: Request) -> dict[str, Any]:
     if kind in (FORM, ""):
         return found | parse_form(body)
     raise Refusal(415, f"The request is of type {kind or 'none'}: send {JSON} or {FORM}.")
+
+
+async def upload(request: Request) -> tuple[dict[str, Any], str, bytes]:
+    """Return the fields of a form with a file, and the name and the content of `file`."""
+    body = await read_body(request)
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    try:
+        form = await MultiPartParser(request.headers, stream(), max_files=1, max_fields=20).parse()
+    except (MultiPartException, KeyError, ValueError):
+        raise Refusal(400, "The request is not a form with a file (multipart/form-data).") from None
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise Refusal(400, "Invalid request: missing file parameter")
+    content = await file.read()
+    await form.close()
+    return {name: value for name, value in form.items() if name != "file"}, file.filename or "", content
 
 
 def text_of(values: dict[str, Any], name: str, default: str | None = None) -> str:

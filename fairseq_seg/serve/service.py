@@ -13,6 +13,7 @@ from starlette.requests import Request
 from fairseq_seg.errors import SegError
 from fairseq_seg.serve.detect import Detector
 from fairseq_seg.serve.direction import Direction
+from fairseq_seg.serve.files import Results
 from fairseq_seg.serve.keys import Client, Everybody, KeyFile
 from fairseq_seg.serve.languages import base_code, find_code
 from fairseq_seg.serve.memories import SharedMemory
@@ -47,6 +48,7 @@ class Service:
         timeout: float,
     ):
         self.directions = {(direction.source, direction.target): direction for direction in directions}
+        self.results = Results()
         self.detector, self.keys, self.metrics, self.queue, self.timeout = detector, keys, metrics, queue, timeout
 
     def start(self) -> None:

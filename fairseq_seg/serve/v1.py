@@ -16,6 +16,7 @@ from fairseq_seg.corpus.codes import tokens_of, without_codes
 from fairseq_seg.corpus.faults import faults
 from fairseq_seg.corpus.notation import notation_of
 from fairseq_seg.documents.codes import place_codes
+from fairseq_seg.documents.segment import Edit
 from fairseq_seg.errors import SegError
 from fairseq_seg.serve import records
 from fairseq_seg.serve.files import read_segments, write_segments
@@ -178,9 +179,9 @@ async def write_file(call: Call) -> bytes:
     """Return a file with new targets; every other byte stays."""
     body: records.WriteRequest = call.body
     direction = call.service.direction(body.source, body.target)
-    texts = {edit.segment: edit.text for edit in body.edits}
+    edits = {edit.segment: Edit(edit.text, final=True) for edit in body.edits}
     langs = direction.source, direction.target
-    return await asyncio.to_thread(write_segments, body.name, body.content, langs, texts)
+    return await asyncio.to_thread(write_segments, body.name, body.content, langs, edits)
 
 
 def memory_of(call: Call, right: str) -> SharedMemory:

@@ -188,7 +188,10 @@ class Session:
         """Return what gives sentences pairs from some of the memories alone; None stands for all."""
         from fairseq_seg.source.live import Live
 
-        return self.live.within(memories) if memories is not None and isinstance(self.live, Live) else self.live
+        if memories is None or self.live is None:
+            return self.live
+        assert isinstance(self.live, Live), "nothing else can leave memories out"
+        return self.live.within(memories)
 
     @cached_property
     def _target_encoder(self) -> SymbolEncoder:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_seg.documents.formats import open_document
 from fairseq_seg.documents.po_syntax import quote, unquote
 from fairseq_seg.documents.segment import Edit
 from fairseq_seg.errors import SegError
-from tests.document_files import PAIR, PO, changes, edited, only, segments
+from tests.document_files import LANGS, PAIR, PO, changes, edited, only, segments
 
 
 @pytest.fixture
@@ -141,6 +142,11 @@ def test_encodings_and_languages_that_contradict(tmp_path):
     path = write(tmp_path / "b.po", "", "KLINGON-8")
     with pytest.raises(SegError, match="is not text in KLINGON-8"):
         segments(path)
+    path = write(tmp_path / "d.po", 'msgid "a"\nmsgstr ""\n', "ASCII")
+    with open_document(path, LANGS) as document:
+        list(document.units())
+        with pytest.raises(SegError, match="names the charset ASCII, which lacks letters"):
+            document.check_writable()
     path = write(tmp_path / "c.po", 'msgid "a"\nmsgstr ""\n', "UTF-8\\nLanguage: de")
     with pytest.raises(SegError, match="it translates to de, but the model translates en-fr"):
         segments(path)

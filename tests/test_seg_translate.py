@@ -185,6 +185,15 @@ def test_a_bad_file_does_not_stop_the_others(model, sources, tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["b.txt", "d.txt"]
 
 
+def test_what_the_charset_lacks_is_left_and_counted(model, sources, tmp_path, capsys):
+    with TranslationMemory.create(tmp_path / "own.mem", SOURCE, TARGET, model) as memory:
+        memory.add(sources[0], "\u65e5\u672c")
+    text = po(entry(sources[0])).replace("UTF-8", "ISO-8859-1")
+    (tmp_path / "a.po").write_text(text)
+    run(model, tmp_path / "a.po", "--memory", tmp_path / "own.mem", "--exact", "copy", *OPTIONS)
+    assert (tmp_path / "a.fr.po").read_text() == text and "1 are left untranslated" in capsys.readouterr().out
+
+
 def test_what_cannot_be_done_is_said_before_the_work(model, sources, tmp_path):
     (tmp_path / "a.txt").write_text(sources[0])
 

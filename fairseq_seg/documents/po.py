@@ -34,10 +34,12 @@ class Po(Document):
 
     format = "po"
     _has_charset = False
+    _ascii = False
 
     def encoding(self, head: bytes) -> str:
         """Return the charset of the header; a template has none."""
         found = CHARSET.search(head)
+        self._ascii = found is not None and found[1].upper() in (b"ASCII", b"US-ASCII")
         return "utf-8" if found is None or found[1] == b"CHARSET" else found[1].decode()
 
     def units(self) -> Iterator[Unit]:
@@ -100,7 +102,7 @@ class Po(Document):
         texts = [
             None if e is None else keep_margins(s.source, e.text) for s, e in zip(unit.segments, edits, strict=True)
         ]
-        if not any(text is not None and self._holds(text) for text in texts):
+        if not any(text is not None and self.can_hold(text) for text in texts):
             return []
         newline = self.raw.newline.decode()
         wrap = not any(text.long_line for text in [*places.entry.fields.values(), *places.entry.strings])
@@ -108,7 +110,7 @@ class Po(Document):
         for index, (text, place) in enumerate(zip(texts, places.strings, strict=True)):
             if place is None:
                 more += f"{newline}msgstr[{index}] {quote(text or '', newline, wrap)}"
-            elif text is not None and self._holds(text):
+            elif text is not None and self.can_hold(text):
                 found.append(Splice(place.start, place.end, quote(text, newline, wrap).encode()))
         end = places.entry.strings[-1].end
         found.append(Splice(end, end, more.encode()))
@@ -119,7 +121,8 @@ class Po(Document):
         )
         return [*self._marks(places.entry, given[0], final, newline), *found]
 
-    def _holds(self, text: str) -> bool:
+    def can_hold(self, text: str) -> bool:
+        """Tell whether the charset has all characters of a text."""
         return self.raw.can_hold(text)
 
     def _marks(self, entry: Entry, edit: Edit, final: bool, newline: str) -> list[Splice]:
@@ -168,6 +171,8 @@ class Po(Document):
         """Refuse a template, which has no place for letters other than ASCII."""
         if not self._has_charset:
             raise SegError(f"{self.name} has no header with a charset: make a PO file of it first (msginit).")
+        if self._ascii:
+            raise SegError(f"{self.name} names the charset ASCII, which lacks letters: write UTF-8 into its header.")
 
 
 def is_fuzzy(comment: Comment) -> bool:

@@ -30,7 +30,7 @@ class Raw:
             head = file.read(HEAD)
             declared = find_encoding(head)
             self.encoding = declared.lower().replace("_", "-")
-            if self.encoding in ("utf-8", "utf8", "utf-8-sig", "us-ascii", "ascii"):
+            if self.encoding in ("utf-8", "utf8", "utf-8-sig"):
                 self.encoding = "utf-8"
                 self.data = self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 return

@@ -96,6 +96,10 @@ class Document(ABC):
     def check_writable(self) -> None:  # noqa: B027, most formats have nothing to check
         """Refuse a file that cannot take targets, once its units have been read."""
 
+    def can_hold(self, text: str) -> bool:
+        """Tell whether a target can be written: XML has a reference for what its encoding lacks."""
+        return True
+
     @property
     def raw(self) -> Raw:
         """The bytes of the open file."""

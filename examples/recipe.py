@@ -3,6 +3,10 @@
 Every step is a command, printed before it runs, so that you can copy it and change it. A finished step is not repeated
 unless its command or its input has changed since, and a stopped training resumes from its last checkpoint: rerun the
 command. To start over, remove the output folder.
+
+Commands in a configuration file may name {source} and {target}, the languages; {text}, the folder of plain text;
+{data}, the attached data-bin; and, for one system, {own}, a folder that its seeds share; {folder}, one seed's own;
+{run} and {checkpoint}, the training it translates with; and {split}, the split to translate.
 """
 
 import argparse
@@ -18,7 +22,8 @@ import time
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
@@ -27,6 +32,7 @@ from tqdm import tqdm
 from fairseq_seg.errors import SegError, command
 
 ROOT = Path(__file__).resolve().parents[1]
+SPLITS = {"dev": "valid", "test": "test"}  # as fairseq calls them
 NO_MEMORY = re.compile(r"--memory-k[ =]0\b")
 WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
 
@@ -35,10 +41,14 @@ WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
 class System:
     """A system to compare: how it is trained and with which seeds, or as which other system, and how it translates."""
 
-    generate: str  # options of fairseq-generate
+    generate: str = ""  # options of fairseq-generate
     train: str = ""  # options of fairseq-train
     trained_as: str = ""  # the name of the system whose checkpoints it translates with, in another way
     seeds: list[int] = field(default_factory=lambda: [1])
+    from_base: bool = True  # False: trained from nothing, for the updates of the base and its own
+    data: str = ""  # command that makes the data-bin {own} from {data}, to train on it
+    fit: str = ""  # command to run after the training, before any split is translated
+    translate: str = ""  # command that prints the translations of {split}, instead of seg-evaluate's fairseq-generate
 
     @property
     def is_guided(self) -> bool:
@@ -56,19 +66,23 @@ class Recipe:
     train: str  # options of every fairseq-train
     updates: int  # of every system, after the base
     systems: dict[str, System]
+    protect: str = ""  # tokens that cannot go wrong, see `seg-subword train --protect`
     prepare_corpus: str = ""  # command that does it from --corpus PREFIX, if `prepare` cannot
     directions: list[str] = field(default_factory=list)  # translated; by default the pairs as they are written
     base_updates: int = 0  # of the plain translator that all systems of a direction start from; 0: from nothing
     base_train: str = ""  # options of its fairseq-train alone
-    system_train: str = ""  # options of every system's fairseq-train, but not of the base's
+    system_train: str = ""  # options of the fairseq-train of every system that starts from the base
+    generate: str = ""  # options of every fairseq-generate
+    longest: dict[str, int] = field(default_factory=dict)  # symbols of the longest sentence kept, by split
     attach: str = ""  # options of seg-attach
+    splits: list[str] = field(default_factory=lambda: ["test"])  # to score; the sweep is on the first
     sweep: str = ""  # the system that is also tried with 1, 2, 4, 8, 16 and adaptive pairs, and whose gates are shown
     checkpoint: str = "checkpoint_last.pt"
     jobs: int = 1  # trainings at a time
 
 
-def read_recipe(path: Path) -> Recipe:
-    """Read a configuration file, and refuse a wrong or missing entry."""
+def read_recipe(path: Path, sample: bool = False) -> Recipe:
+    """Read a configuration file, and refuse a wrong or missing entry; with `sample`, its sample replaces entries."""
     try:
         with path.open("rb") as stream:
             entries = tomllib.load(stream)
@@ -76,6 +90,10 @@ def read_recipe(path: Path) -> Recipe:
         raise SegError(f"{path} cannot be read: {error.strerror}.") from None
     except tomllib.TOMLDecodeError as error:
         raise SegError(f"{path} is not TOML: {error}.") from None
+    replaced = entries.pop("sample", None)
+    if sample and not replaced:
+        raise SegError(f"{path} has no [sample]: leave out --sample, or give a smaller text with --corpus.")
+    entries |= replaced if sample else {}
     try:
         systems = {name: System(**options) for name, options in entries.pop("systems", {}).items()}
         recipe = Recipe(**entries, systems=systems)
@@ -87,6 +105,8 @@ def read_recipe(path: Path) -> Recipe:
     for name in (recipe.sweep, *(system.trained_as for system in systems.values())):
         if name and (name not in systems or systems[name].trained_as):
             raise SegError(f"{path}: '{name}' is not one of the systems that are trained.")
+    if unknown := set(recipe.splits) - set(SPLITS):
+        raise SegError(f"{path}: '{min(unknown)}' is not one of the splits that can be scored: dev, test.")
     return recipe
 
 
@@ -95,8 +115,8 @@ def pair_of(direction: str, pairs: list[str]) -> str:
     if direction.count("-") != 1:
         raise SegError(f"{direction} is not a direction: write two languages, as in en-fr.")
     turned = "-".join(reversed(direction.split("-")))
-    for pair in pairs:
-        if pair in (direction, turned):
+    for pair in (direction, turned):
+        if pair in pairs:
             return pair
     raise SegError(f"{direction} is not one of the recipe's directions: its pairs are {', '.join(pairs)}.")
 
@@ -117,14 +137,27 @@ class Runner:
         self.environment = environment
         self.stopping = Event()
 
-    def once(self, folder: Path, step: str, parts: Sequence[object], after: Sequence[Path] = ()) -> Path:
-        """Run a step in the foreground, unless it is finished and up to date; return its mark."""
+    def once(
+        self, folder: Path, step: str, parts: Sequence[object], after: Sequence[Path] = (), output: Path | None = None
+    ) -> Path:
+        """Run a step in the foreground, unless it is finished and up to date; return its mark.
+
+        Its standard output goes to the file `output`, if given, and its messages, which tell the speed, beside that.
+        """
         command = [str(part) for part in parts]
         mark = folder / f"{step}.finished"
         if not mark.exists() or outdated(mark, command, after):
             self.show(command)
-            if subprocess.run(command, cwd=ROOT, env=self.environment).returncode:
-                raise SegError(f"The step '{step}' failed: see its message above.")
+            log = output.with_suffix(".log") if output else None
+            with (
+                open(output, "wb") if output else nullcontext() as out,
+                open(log, "wb") if log else nullcontext() as err,
+            ):
+                failed = subprocess.run(command, cwd=ROOT, env=self.environment, stdout=out, stderr=err).returncode
+            if failed:
+                raise SegError(
+                    f"The step '{step}' failed: see {f'its message in {log}' if log else 'its message above'}."
+                )
             mark.write_text(shlex.join(command), encoding="utf-8")
         return mark
 
@@ -209,15 +242,41 @@ def make_data(recipe: Recipe, pair: str, folder: Path, corpus: str | None, runne
     for language, option in zip(languages, ("--srcdict", "--tgtdict"), strict=True):
         model, train = folder / f"subword.{language}", text / f"train.{language}"
         learn = ["seg-subword", "train", "--input", train, "--model", model, "--vocab-size", recipe.symbols]
+        if recipe.protect:
+            learn += ["--protect", recipe.protect, "--lang", language]
         learned = runner.once(folder, f"subword-{language}", learn, [train])
         dictionaries += [option, f"{model}.dict.txt"]
         for split in ("train", "dev", "test"):
             plain, output = text / f"{split}.{language}", symbols / f"{split}.{language}"
             encode = ["seg-subword", "encode", "--model", f"{model}.model", "--input", plain, "--output", output]
-            encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, [learned, plain]))
-    files = ["--trainpref", symbols / "train", "--validpref", symbols / "dev", "--testpref", symbols / "test"]
-    options = ["-s", source, "-t", target, *files, *dictionaries, "--destdir", folder / "data-bin"]
+            used = [learned, plain]
+            if recipe.protect and language == target:
+                original = text / f"{split}.{source}"
+                encode += ["--source", original, "--source-model", f"{folder}/subword.{source}.model"]
+                used += [original, folder / f"subword-{source}.finished"]
+            encoded.append(runner.once(folder, f"encode-{split}-{language}", encode, used))
+    if recipe.longest:
+        limits = [f"{split}={limit}" for split, limit in recipe.longest.items()]
+        shorten = ["python", "examples/shorten.py", text, symbols, folder / "short", *languages, *limits]
+        encoded = [runner.once(folder, "shorten", shorten, encoded)]
+        text, symbols = folder / "short/text", folder / "short/symbols"
+    options = ["-s", source, "-t", target, *prefixes(symbols), *dictionaries, "--destdir", folder / "data-bin"]
     return text, runner.once(folder, "binarize", ["fairseq-preprocess", *options], encoded)
+
+
+def prefixes(symbols: Path) -> list[object]:
+    """Name the splits in symbols, for fairseq-preprocess and seg-attach."""
+    return ["--trainpref", symbols / "train", "--validpref", symbols / "dev", "--testpref", symbols / "test"]
+
+
+def fill(template: str, places: dict[str, object]) -> list[str]:
+    """Return a command of the configuration file with names and folders in place."""
+    return shlex.split(template.format(**{name: shlex.quote(str(place)) for name, place in places.items()}))
+
+
+def own_folder(folder: Path, system: str) -> Path:
+    """Name the folder that the seeds of a system share."""
+    return folder / f"{system.replace(' ', '-')}-data"
 
 
 def train_systems(
@@ -228,7 +287,7 @@ def train_systems(
     plugin = ["--user-dir", "fairseq_seg", "--task", "seg_translation", "--criterion", "seg_cross_entropy"]
     kept = ["--no-epoch-checkpoints", "--keep-interval-updates", 1, "--log-format", "json", "--log-interval", 50]
 
-    def command(run: Path, seed: int, updates: int, *options: object) -> list[str]:
+    def command(data: Path, run: Path, seed: int, updates: int, *options: object) -> list[str]:
         own = ["--seed", seed, "--max-update", updates, "--save-dir", run, "--log-file", run / "train.log"]
         common = [data, "-s", source, "-t", target, *plugin, *shlex.split(recipe.train), *kept]
         return [str(part) for part in ("fairseq-train", *common, *options, *own)]
@@ -237,22 +296,32 @@ def train_systems(
     used = [made]
     if recipe.base_updates:
         base = folder / "base"
-        train = command(base, 1, recipe.base_updates, *shlex.split(recipe.base_train), "--memory-k", 0)
+        train = command(data, base, 1, recipe.base_updates, *shlex.split(recipe.base_train), "--memory-k", 0)
         runner.check_training(base, train, used)
         runner.train(base, f"{direction} base", recipe.base_updates, train, 0)
         start = ["--finetune-from-model", base / "checkpoint_last.pt"]
-        used.append(base / "train.finished")
-    trainings: dict[Path, list[str]] = {}
+    trainings: dict[Path, tuple[list[str], int]] = {}
     for name in systems:
-        for seed in [] if recipe.systems[name].trained_as else recipe.systems[name].seeds:
+        system = recipe.systems[name]
+        used = [made, folder / "base/train.finished"] if start and system.from_base else [made]
+        options, updates = f"{recipe.system_train} {system.train}", recipe.updates
+        if not system.from_base:
+            options, updates = system.train, recipe.base_updates + recipe.updates
+        of_system = data
+        if system.data:
+            of_system = own_folder(folder, name)
+            of_system.parent.mkdir(parents=True, exist_ok=True)
+            make = fill(system.data, {"data": data, "own": of_system, "source": source, "target": target})
+            used.append(runner.once(folder, of_system.name, make, [made]))
+        for seed in [] if system.trained_as else system.seeds:
             run = run_folder(folder, name, seed)
-            options = shlex.split(f"{recipe.system_train} {recipe.systems[name].train}")
-            trainings[run] = command(run, seed, recipe.updates, *options, *start)
-            runner.check_training(run, trainings[run], used)
+            train = command(of_system, run, seed, updates, *shlex.split(options), *(start if system.from_base else []))
+            runner.check_training(run, train, used)
+            trainings[run] = train, updates
     with ThreadPoolExecutor(recipe.jobs) as pool:
         running = [
-            pool.submit(runner.train, run, f"{direction} {run.name}", recipe.updates, train, place % recipe.jobs)
-            for place, (run, train) in enumerate(trainings.items())
+            pool.submit(runner.train, run, f"{direction} {run.name}", updates, train, place % recipe.jobs)
+            for place, (run, (train, updates)) in enumerate(trainings.items())
         ]
         try:
             for training in as_completed(running):
@@ -277,13 +346,13 @@ def make_models(
     folders = []
     for name in systems:
         system = recipe.systems[name]
-        if system.trained_as or not system.is_guided:
+        if system.trained_as or system.translate or not system.is_guided:
             continue
         run = run_folder(folder, name, system.seeds[0])
         command = ["seg-model", shared / "data-bin", "-s", source, "-t", target, "--path", run / recipe.checkpoint]
         command += ["--spm-source", shared / f"subword.{source}.model"]
         command += ["--spm-target", shared / f"subword.{target}.model"]
-        command += ["--output", run / "model", *with_equals(system.generate)]
+        command += ["--output", run / "model", *with_equals(f"{recipe.generate} {system.generate}")]
         runner.once(run, "model", command, [made, run / "train.finished"])
         folders.append(run / "model")
     return folders
@@ -294,28 +363,64 @@ def with_equals(options: str) -> list[str]:
     return shlex.split(re.sub(r"(--[\w-]+)[ \n]+(?!--)", r"\1=", options.strip()))
 
 
-def evaluate(recipe: Recipe, direction: str, data: Path, made: Path, text: Path, folder: Path, runner: Runner) -> None:
-    """Translate the test set with all systems, score them, and write the report."""
+def translate_with_command(
+    recipe: Recipe, name: str, split: str, run: Path, places: dict[str, object], made: Sequence[Path], runner: Runner
+) -> Path:
+    """Translate a split by a system's own command, after what the system fits; return the file of translations."""
+    system = recipe.systems[name]
+    folder = run_folder(run.parent, name, int(run.name.rpartition("-")[2]))
+    folder.mkdir(exist_ok=True)
+    own = {"own": own_folder(run.parent, name), "folder": folder, "run": run, "checkpoint": run / recipe.checkpoint}
+    places = places | own | {"split": SPLITS[split]}
+    used = [*made, run / "train.finished"]
+    if system.fit:
+        used.append(runner.once(folder, "fit", fill(system.fit, places), used))
+    output = folder / f"{split}.gen"
+    runner.once(folder, f"translate-{split}", fill(f"{system.translate} {recipe.generate}", places), used, output)
+    if system.data:  # whose sources seg-evaluate would take for those of another split
+        lines = output.read_bytes().splitlines(keepends=True)
+        output.write_bytes(b"".join(line for line in lines if not line.startswith(b"S-")))
+    return output
+
+
+def evaluate(
+    recipe: Recipe, direction: str, split: str, data: Path, made: Path, text: Path, folder: Path, runner: Runner
+) -> Path:
+    """Translate a split with all systems, score them, and write the report; return its path."""
     source, target = direction.split("-")
     used = [made]
+    report = folder / ("report.html" if split == "test" else f"report-{split}.html")
+    places: dict[str, object] = {"data": data, "text": text, "source": source, "target": target}
 
     def translator(run: Path, system: System) -> str:
-        return f"{shlex.quote(str(run / recipe.checkpoint))} {system.generate}"
+        options = f"{recipe.generate} {system.generate}".strip()
+        return f"{shlex.quote(str(run / recipe.checkpoint))} {options}"
 
-    command: list[object] = ["seg-evaluate", data, "-s", source, "-t", target, "--references", text / f"test.{target}"]
+    references = text / f"{split}.{target}"
+    command: list[object] = ["seg-evaluate", data, "-s", source, "-t", target, "--references", references]
+    command += ["--split", SPLITS[split]] if split != "test" else []
     for name, system in recipe.systems.items():
         trained = system.trained_as or name
         runs = [run_folder(folder, trained, seed) for seed in recipe.systems[trained].seeds]
-        command += ["--system", name, *(translator(run, system) for run in runs)]
+        if system.translate:
+            outputs = [translate_with_command(recipe, name, split, run, places, [made], runner) for run in runs]
+            used += [output.with_name(f"translate-{split}.finished") for output in outputs]
+            command += ["--system", name, *outputs]
+        else:
+            command += ["--system", name, *(translator(run, system) for run in runs)]
         if not system.trained_as:
             used += [run / "train.finished" for run in runs]
             command += ["--log", name, runs[0] / "train.log"]
     if recipe.sweep:
         system = recipe.systems[recipe.sweep]
         run = run_folder(folder, recipe.sweep, system.seeds[0])
-        command += ["--sweep", run / recipe.checkpoint, "--examples", translator(run, system)]
-    command += ["--html", folder / "report.html", "--json", folder / "report.json", "--figures", folder / "figures"]
-    runner.once(folder, "evaluate", command, used)
+        if split == recipe.splits[0]:
+            command += ["--sweep", f"{shlex.quote(str(run / recipe.checkpoint))} {recipe.generate}".strip()]
+        command += ["--examples", translator(run, system)]
+    figures = folder / ("figures" if split == "test" else f"figures-{split}")
+    command += ["--html", report, "--json", report.with_suffix(".json"), "--figures", figures]
+    runner.once(folder, "evaluate" if split == "test" else f"evaluate-{split}", command, used)
+    return report
 
 
 @command("recipe.py", stopped="stopped. Rerun the command to resume.")
@@ -331,6 +436,10 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="default: 'output' beside the configuration file")
     parser.add_argument("--directions", nargs="+", metavar="EN-FR", help="some of the recipe's directions, or yours")
+    parser.add_argument(
+        "--sample", action="store_true", help="try all of it in minutes, with the small text and sizes of its [sample]"
+    )
+    parser.add_argument("--base-updates", type=int, metavar="N", help="another length of the base's training")
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="train only these and write no report")
     args = parser.parse_args()
     # A plain `kill` stops the trainings as Ctrl-C does: one left behind would write into the folder of the next.
@@ -340,10 +449,12 @@ def main() -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run a recipe as the command line asks for it."""
-    recipe = read_recipe(args.recipe)
+    recipe = read_recipe(args.recipe, args.sample)
+    if args.base_updates is not None:
+        recipe = replace(recipe, base_updates=args.base_updates)
     if unknown := set(args.systems or ()) - set(recipe.systems):
         raise SegError(f"The recipe has no system '{min(unknown)}', only {', '.join(recipe.systems)}.")
-    output = (args.output or args.recipe.parent / "output").resolve()
+    output = (args.output or args.recipe.parent / "output" / ("sample" if args.sample else "")).resolve()
     corpus = args.corpus and str(Path(args.corpus).absolute())
     directions = args.directions or recipe.directions or recipe.pairs
     environment = dict(os.environ)
@@ -354,10 +465,15 @@ def run(args: argparse.Namespace) -> None:
     for direction in directions:
         pair = pair_of(direction, [*recipe.pairs, *(args.directions if corpus and args.directions else ())])
         shared, own = output / "data" / pair, output / direction
+        if recipe.protect and pair != direction:
+            raise SegError(f"{pair} is protected for one direction: name {direction} in `pairs`, too.")
+        if recipe.protect and recipe.longest:
+            raise SegError("`protect` and `longest` do not go together: leave one of them out.")
         text, made = make_data(recipe, pair, shared, corpus, runner)
         source, target = direction.split("-")
         data = shared / "data-bin"
         attach: list[object] = ["seg-attach", data, "-s", source, "-t", target, *shlex.split(recipe.attach)]
+        attach += prefixes(shared / "symbols") if recipe.protect else []
         own.mkdir(parents=True, exist_ok=True)
         made = runner.once(own, "attach", attach, [made])
         systems = args.systems or list(recipe.systems)
@@ -365,8 +481,9 @@ def run(args: argparse.Namespace) -> None:
         for folder in make_models(recipe, direction, shared, made, own, systems, runner):
             print(f"{folder} is a model folder for seg-explain and Translator.", flush=True)
         if not args.systems:
-            evaluate(recipe, direction, data, made, text, own, runner)
-            print(f"The report of {direction} is {own / 'report.html'}: open it in a browser.")
+            for split in recipe.splits:
+                report = evaluate(recipe, direction, split, data, made, text, own, runner)
+                print(f"The report of {direction} is {report}: open it in a browser.", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
+from zlib import crc32
 
 from fairseq_seg.errors import SegError
 
@@ -100,6 +101,14 @@ def convert_lines(function: Callable[[str], str], source: Path | None, destinati
         else:
             sys.stdout.buffer.writelines(lines)
             sys.stdout.flush()
+
+
+def checksum(arrays: Iterable[Any]) -> int:
+    """Return a number that tells whether the arrays are those that were written."""
+    value = 0
+    for array in arrays:
+        value = crc32(memoryview(array), value)
+    return value
 
 
 def file_fingerprint(path: Path) -> str:

@@ -25,7 +25,8 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
-from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.reserved import split_value
+from fairseq_seg.corpus.subwords import Cut, Spelling, SubwordModel, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
 
@@ -49,7 +50,8 @@ class Translation:
     source: str
     text: str  # detokenised
     score: float = 0.0  # mean log probability per symbol, of fairseq's search
-    flags: list[str] = field(default_factory=list)  # empty, cut (too long), exact (a memory's), unknown (symbols)
+    # empty, cut (too long), exact (a memory's), unknown (symbols), check (has faults, see --memory-check)
+    flags: list[str] = field(default_factory=list)
     pairs: list[RetrievedPair] = field(default_factory=list)  # that were retrieved, best first
     explanation: Explanation | None = None  # on request: the provenance of every symbol and word
 
@@ -165,12 +167,17 @@ class Session:
     def _make_encoder(self) -> Callable[[str], np.ndarray]:
         """Return what cuts a text into ids, as fairseq-interactive does with the same folder and options."""
         tokenizer, bpe = self.task.build_tokenizer(self.cfg.tokenizer), self.task.build_bpe(self.cfg.bpe)
-        encoder = SymbolEncoder(self.task.source_dictionary.symbols, None)
+        dictionary = self.task.source_dictionary
+        encoder = SymbolEncoder(dictionary.symbols, None)
 
         def encode(text: str) -> np.ndarray:
-            for step in (tokenizer, bpe):
-                text = text if step is None else step.encode(" ".join(text.split()))
-            return encoder.encode(text)
+            text = text if tokenizer is None else tokenizer.encode(" ".join(text.split()))
+            text = text if bpe is None else bpe.encode(text)
+            ids = encoder.encode(text)
+            if self.task.protections is not None:
+                valued = [(place, word) for place, word in enumerate(text.split()) if split_value(word)]
+                ids[[place for place, _ in valued]] = [dictionary.index(word) for _, word in valued]
+            return ids
 
         return encode
 
@@ -187,17 +194,17 @@ class Session:
     def within(self, memories: Collection[str] | None) -> PairSource | None:
         """Return what gives sentences pairs from some of the memories alone; None stands for all."""
         from fairseq_seg.source.live import Live
+        from fairseq_seg.source.terms import WithTerms
 
         if memories is None or self.live is None:
             return self.live
-        assert isinstance(self.live, Live), "nothing else can leave memories out"
+        assert isinstance(self.live, Live | WithTerms), "nothing else can leave memories out"
         return self.live.within(memories)
 
     @cached_property
-    def _target_encoder(self) -> SymbolEncoder:
+    def _subwords(self) -> tuple[SubwordModel, SubwordModel] | None:
         paths = None if self.folder is None else self.folder.subword_paths
-        subwords = None if paths is None else SubwordModel(paths[1])
-        return SymbolEncoder(self.task.target_dictionary.symbols, subwords)
+        return None if paths is None else (SubwordModel(paths[0]), SubwordModel(paths[1]))
 
     def _given(self, pair: tuple[str, str] | None, text: str) -> Match | None:
         """Return the previous version of a text as a match; the same text would count as an exact match."""
@@ -205,8 +212,17 @@ class Session:
 
         if pair is None or pair[0].strip() == text.strip():
             return None
-        symbols = self.symbols_of(pair[0]), self._target_encoder.encode(pair[1])
-        return Match(0.0, 0, *symbols, PREVIOUS, pair) if all(map(len, symbols)) else None
+        cuts = [Cut(text.split(), []) for text in pair]
+        if self._subwords is not None:
+            of_source, of_target = self._subwords
+            cuts = [of_source.cut_source(pair[0]), of_target.cut_target(pair[1], pair[0], of_source.protection)]
+        dictionaries = self.task.source_dictionary, self.task.target_dictionary
+        source, target = (
+            SymbolEncoder(dictionary.symbols, None).ids(cut.symbols)
+            for dictionary, cut in zip(dictionaries, cuts, strict=True)
+        )
+        values = cuts[0].values, cuts[1].values
+        return Match(0.0, 0, source, target, PREVIOUS, pair, values) if len(source) and len(target) else None
 
     def _with_given(self, source: PairSource | None, given: list[Match | None]) -> PairSource | None:
         from fairseq_seg.source.given import WithGiven
@@ -224,7 +240,7 @@ class Session:
         """Translate texts, with the older versions of some, and with pairs of some memories, by default of all."""
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
-        longest = int(self.task.cfg.max_source_positions) - 1
+        longest = self.task.max_positions()[0] - 1
         waiting: list[tuple[int, np.ndarray]] = []
         for place, text in enumerate(texts):
             symbols = self.symbols_of(text)
@@ -290,23 +306,28 @@ class Session:
         import torch
 
         from fairseq_seg.data.example_pairs import as_tokens
+        from fairseq_seg.data.valued_dictionary import split_values
         from fairseq_seg.explain.trace import explain, retrieved_pairs
 
         with torch.no_grad():
             dataset = self.task.sentence_dataset(
                 [as_tokens(symbols) for symbols in sentences], source, first=first, texts=texts
             )
-            found = self._search(dataset) if given is None else [(as_tokens(symbols), 0.0) for symbols in given]
-            explained = explain(self.model, dataset, [tokens for tokens, _ in found]) if provenance else None
+            if given is None:
+                found = self._search(dataset)
+            else:
+                found = [(as_tokens(symbols), 0.0, False) for symbols in given]
+            explained = explain(self.model, dataset, [tokens for tokens, *_ in found]) if provenance else None
         translations = []
-        for index, (tokens, score) in enumerate(found):
+        for index, (tokens, score, faulty) in enumerate(found):
             retrieved = dataset.retrieved
             exact = None if retrieved is None or given is not None else retrieved.exact_pair(index)
-            text = self.target_spelling.text(tokens)
+            text = self.task.target_text(tokens.tolist())
             if exact is not None and retrieved is not None:
                 text = retrieved.table.text(exact)[1]
-            flags = [] if exact is None else ["exact"]
-            translation = Translation(self.source_spelling.text(sentences[index]), text, score, flags)
+            flags = ["exact"] * (exact is not None) + ["check"] * faulty
+            source_text = self.source_spelling.text(*split_values(self.task.source_dictionary, sentences[index]))
+            translation = Translation(source_text, text, score, flags)
             if explained is not None:
                 translation.explanation, translation.pairs = explained[index], explained[index].pairs
                 translation.explanation.exact = exact is not None
@@ -315,15 +336,17 @@ class Session:
             translations.append(translation)
         return translations
 
-    def _search(self, dataset) -> list[tuple[Tensor, float]]:
-        """Return the best translation of every sentence: token ids with eos, and its score."""
+    def _search(self, dataset) -> list[tuple[Tensor, float, bool]]:
+        """Return the best translation of every sentence: token ids with eos, its score, and whether it has faults."""
         from fairseq import utils
+
+        from fairseq_seg.tasks.check import FLAG
 
         device = next(self.model.parameters()).device
         batch = dataset.collater([dataset[index] for index in range(len(dataset))])
         batch = utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
         best = [beam[0] for beam in self.task.inference_step(self.generator, [self.model], batch)]
-        found = [(hypothesis["tokens"].cpu(), float(hypothesis["score"])) for hypothesis in best]
+        found = [(top["tokens"].cpu(), float(top["score"]), FLAG in top) for top in best]
         by_index = dict(zip(batch["id"].tolist(), found, strict=True))
         return [by_index[index] for index in range(len(dataset))]
 
@@ -352,7 +375,7 @@ def configure(arguments: list[str]) -> Any:
     from fairseq import options as fairseq_options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    import fairseq_seg.models.seg_gru  # noqa: F401, registers the models and, with them, the task
+    from fairseq_seg.models import seg_gru, seg_transformer  # noqa: F401, registers the models and, with them, the task
 
     # One of fairseq's models, when imported, makes every library print its debug messages.
     root.setLevel(level)

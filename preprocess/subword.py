@@ -15,7 +15,16 @@ from pathlib import Path
 if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairseq_seg.corpus.tokens import KINDS
 from fairseq_seg.errors import command
+
+
+def kinds(text: str) -> tuple[str, ...]:
+    """Read --protect: kinds of tokens, separated by commas, in the order of `KINDS`."""
+    named = {kind.strip() for kind in text.split(",")} - {"", "none"}
+    if unknown := named - set(KINDS):
+        raise argparse.ArgumentTypeError(f"'{min(unknown)}' is not one of {', '.join(KINDS)}, none")
+    return tuple(kind for kind in KINDS if kind in named)
 
 
 def get_parser() -> argparse.ArgumentParser:
@@ -30,10 +39,18 @@ def get_parser() -> argparse.ArgumentParser:
     training.add_argument("--model", type=Path, required=True, metavar="PREFIX", help="prefix of the files to write")
     help = "number of symbols, including fairseq's four special ones"
     training.add_argument("--vocab-size", type=int, required=True, metavar="N", help=help)
+    help = f"tokens that become reserved symbols, and so cannot go wrong: some of {','.join(KINDS)}, or none"
+    training.add_argument("--protect", type=kinds, default=(), metavar="KINDS", help=help)
+    help = "language of the text, which says how numbers are written (default: the extension of the first file)"
+    training.add_argument("--lang", metavar="LANG", help=help)
 
     encoding = commands.add_parser("encode", help="split text into symbols")
     help = "a model written by `train`"
     encoding.add_argument("--model", type=Path, required=True, metavar="PREFIX.model", help=help)
+    help = "for a target text with protected tokens: the source text, line by line"
+    encoding.add_argument("--source", type=Path, metavar="TEXT", help=help)
+    help = "with --source: the model of the source language (default: --model)"
+    encoding.add_argument("--source-model", type=Path, metavar="PREFIX.model", help=help)
     decoding = commands.add_parser("decode", help="join symbols into text")
     for subcommand in (encoding, decoding):
         subcommand.add_argument("--input", type=Path, metavar="IN", help="file to read (default: standard input)")
@@ -45,17 +62,17 @@ def get_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = get_parser().parse_args(arguments)
+    from fairseq_seg.corpus.encoding import decode_file, encode_file
     from fairseq_seg.corpus.subword_training import train_subwords
-    from fairseq_seg.corpus.subwords import SubwordModel, join_subwords, one_blank
-    from fairseq_seg.files import convert_lines
+    from fairseq_seg.corpus.subwords import SubwordModel
 
     if options.command == "train":
-        train_subwords(options.input, options.model, options.vocab_size)
+        train_subwords(options.input, options.model, options.vocab_size, options.protect, options.lang)
     elif options.command == "encode":
-        model = SubwordModel(options.model)
-        convert_lines(lambda line: " ".join(model.cut(line)), options.input, options.output)
+        model, of_source = SubwordModel(options.model), options.source_model and SubwordModel(options.source_model)
+        encode_file(model, options.input, options.output, options.source, of_source)
     else:
-        convert_lines(lambda line: join_subwords(one_blank(line), "sentencepiece"), options.input, options.output)
+        decode_file(options.input, options.output)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 
 from preprocess import subword
 from tests.corpus import SOURCE, SPLITS, TARGET, Corpus, binarize, make_corpus, write_text
+from tests.guessing import make_guessing
 from tests.served import make_model
 from tests.stock import PLUGIN, TRAINING, run_stock
 
@@ -87,6 +88,12 @@ def bpe_trained(bpe_data_bin: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def served_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder of `served_corpus`, for servers."""
     return make_model(tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="session")
+def guessing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A data-bin whose sentences have tokens, and the options of a translation by a model that has learnt nothing."""
+    return make_guessing(tmp_path_factory.mktemp("guessing"))
 
 
 @pytest.fixture

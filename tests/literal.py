@@ -59,7 +59,8 @@ class LiteralModel:
     """
 
     def __init__(self, parameters: dict[str, Tensor], fusion: str = "shallow", detach: bool = False):
-        self.parameters = {name: p.detach().double().requires_grad_() for name, p in parameters.items()}
+        leaves = {p.data_ptr(): p.detach().double().requires_grad_() for p in parameters.values()}
+        self.parameters = {name: leaves[p.data_ptr()] for name, p in parameters.items()}  # shared: one, of two names
         self.fusion, self.detach = fusion, detach
 
     def __getitem__(self, name: str) -> Tensor:
@@ -96,13 +97,17 @@ class LiteralModel:
         right_to_left = self.run_gru(name + ".backwards", inputs[::-1])[::-1]
         return [torch.cat(both) for both in zip(left_to_right, right_to_left, strict=True)]
 
+    def embedding(self, symbol: int) -> Tensor:
+        """The embedding of a target symbol."""
+        return self["decoder.embed.weight"][symbol]
+
     def translate(self, source: list[int], target: list[int]) -> list[Step]:
         """Run the attention translator along a target: the step of symbol y_t sees y_<t only."""
         annotations = self.run_bidirectional("encoder.gru", [self["encoder.embed.weight"][x] for x in source])
         state = torch.tanh(self.linear("decoder.cell.start", sum(annotations) / len(annotations)))
         steps = []
         for previous in [EOS, *target[:-1]]:
-            embedding = self["decoder.embed.weight"][previous]
+            embedding = self.embedding(previous)
             from_input = self.linear("decoder.cell.first_input", embedding)
             middle = self.gru(from_input, self.linear("decoder.cell.first_state", state), state)
             query = self.linear("decoder.cell.attention.query_proj", middle)
@@ -122,9 +127,7 @@ class LiteralModel:
         slots = []
         for source, target in pairs:
             if self.has_target_keys:
-                keys = self.run_bidirectional(
-                    "decoder.memory.keys.gru", [self["decoder.embed.weight"][y] for y in target]
-                )
+                keys = self.run_bidirectional("decoder.memory.keys.gru", [self.embedding(y) for y in target])
                 values, overlaps = keys, [torch.zeros(()) for _ in keys]
             else:
                 steps = self.translate(source, target)
@@ -137,6 +140,10 @@ class LiteralModel:
                 slot.key, slot.value = slot.key.detach(), slot.value.detach()
                 slot.overlap = torch.as_tensor(slot.overlap).detach()
         return slots
+
+    @property
+    def key_scale(self) -> float:
+        return 1.0
 
     @property
     def has_target_keys(self) -> bool:
@@ -176,15 +183,15 @@ class LiteralModel:
                 generated = self.generate(step.state, step)
                 predictions.append(Prediction(generated, generated, [], torch.zeros(())))
                 continue
-            query = step.state if self.has_target_keys else step.context
+            query = step.state if metric.size(0) == len(step.state) else step.context
             scores = []
             for slot, covered in zip(slots, coverage, strict=True):
                 matched = metric * slot.key if metric.dim() == 1 else metric @ slot.key
-                score = query @ matched
+                score = self.key_scale * (query @ matched)
                 if "decoder.memory.keys.state_metric" in self.parameters:
                     metric_n = self["decoder.memory.keys.state_metric"]
                     matched = metric_n * slot.value if metric_n.dim() == 1 else metric_n @ slot.value
-                    score = score + step.state @ matched
+                    score = score + self.key_scale * (step.state @ matched)
                 if self.has_overlap:
                     score = score + self["decoder.memory.overlap.weight"].squeeze() * slot.overlap
                 scores.append(score - penalty.squeeze() * covered)  # Eq. 7

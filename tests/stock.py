@@ -30,7 +30,7 @@ def _fresh_state(argv: list[str], stdin: str, output: io.StringIO) -> Iterator[N
     from fairseq_cli import train
 
     # fairseq does not look into a --user-dir whose package another test has imported already.
-    for module in ("tasks.seg_translation", "models.seg_gru", "criterions.seg_cross_entropy"):
+    for module in ("tasks.seg_translation", "models.seg_gru", "models.seg_transformer", "criterions.seg_cross_entropy"):
         importlib.import_module(f"fairseq_seg.{module}")
     for function in (checkpoint_utils.save_checkpoint, train.should_stop_early):  # their memory is their attributes
         vars(function).clear()

@@ -12,7 +12,7 @@ import pytest
 from fairseq_seg.corpus.attached import AttachedPairs
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.selection import Selection
-from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.corpus.settings import ENGINES, SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval import attach as attaching
 from fairseq_seg.retrieval.retriever import Retriever
@@ -26,13 +26,13 @@ SCRIPT = Path(attach.__file__)
 @pytest.fixture
 def fresh(data_bin, tmp_path):
     """Return a data-bin of its own for a test."""
-    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "index.*"))
 
 
 @pytest.fixture(scope="module")
 def attached(data_bin, tmp_path_factory):
     """Return a data-bin after seg-attach with its default options."""
-    ignored = shutil.ignore_patterns("*.memory", "*.lucene")
+    ignored = shutil.ignore_patterns("*.memory", "index.*")
     folder = shutil.copytree(data_bin, tmp_path_factory.mktemp("attached") / "data-bin", ignore=ignored)
     attach.main([str(folder), "-s", SOURCE, "-t", TARGET])
     return folder
@@ -69,7 +69,7 @@ def test_every_example_gets_its_row(attached, corpus):
             assert corpus.train[ids[0]].source != pair.source or split == "train"
             assert scores[0] > 0.7
     # The signature says how the file was made, and the file says nothing of this machine.
-    assert stored.signature.startswith("engine:lucene-") and "|candidates:100|keep:16|" in stored.signature
+    assert stored.signature.startswith("engine:grams-") and "|candidates:100|keep:16|" in stored.signature
     assert os.fsencode(attached.parent) not in (attached / f"train.{SOURCE}-{TARGET}.memory").read_bytes()
     assert not list(attached.glob("*.part"))
 
@@ -252,11 +252,13 @@ def test_a_changed_data_bin_is_attached_anew(tmp_path):
 
 @pytest.mark.parametrize("damage", ["cut", "missing"])
 @pytest.mark.parametrize("shards", [None, 2])
-def test_a_damaged_index_is_rebuilt(tmp_path, shards: int | None, damage: str, caplog):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_damaged_index_is_rebuilt(tmp_path, shards: int | None, damage: str, engine: str, caplog):
     """Every file but the one that says that the index is whole, and those that nobody reads."""
     home = DataBin(make_data_bin(tmp_path / "one", [("a b c", "x"), ("a b d", "y")]))
-    expected = open_retriever(home, SearchSettings(), shards=shards).search([home.pair("train")[0][0]])
-    folder = index_folder(home)
+    settings = SearchSettings(engine=engine)
+    expected = open_retriever(home, settings, shards=shards).search([home.pair("train")[0][0]])
+    folder = index_folder(home, engine)
     for name in sorted(path.relative_to(folder) for path in folder.rglob("*") if path.stat().st_size):
         path = folder / name
         if path.is_dir() or path.name == "identity.json" or not path.exists():  # rebuilt with other names
@@ -264,8 +266,8 @@ def test_a_damaged_index_is_rebuilt(tmp_path, shards: int | None, damage: str, c
         path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         caplog.clear()
         with pytest.raises(SegError, match="is damaged .*: run seg-attach to rebuild it"):
-            open_retriever(home, SearchSettings(), may_build=False)
-        found = open_retriever(home, SearchSettings()).search([home.pair("train")[0][0]])
+            open_retriever(home, settings, may_build=False)
+        found = open_retriever(home, settings).search([home.pair("train")[0][0]])
         assert found.ids.tolist() == expected.ids.tolist(), name
         assert "is damaged" in caplog.text and (folder / "shard1").exists() == (shards == 2)
 
@@ -290,13 +292,13 @@ def test_cut_off_data_is_said_in_a_sentence(fresh):
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(SystemExit, match="is truncated: run fairseq-preprocess again"):
         attach.main([str(fresh)])
-    assert not list(fresh.glob("*.memory")) and not list(fresh.glob("*.lucene"))
+    assert not list(fresh.glob("*.memory")) and not list(fresh.glob("index.*"))
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(fresh):
     """A file where the index has to go: unlike missing rights, this stops root too."""
-    (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.lucene.part").touch()
-    with pytest.raises(SystemExit, match=r"seg-attach: .*lucene.part cannot be read or written: File exists\."):
+    (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.grams.part").touch()
+    with pytest.raises(SystemExit, match=r"seg-attach: .*grams.part cannot be read or written: File exists\."):
         attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 

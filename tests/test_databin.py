@@ -20,7 +20,7 @@ NAME = f"{SOURCE}-{TARGET}"
 
 @pytest.fixture
 def folder(data_bin: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    return shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "index.*"))
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_said_in_a_sentence(folder: Path):
         data.pair("test")
     (folder / f"dict.{TARGET}.txt").unlink()
     with pytest.raises(SegError, match="dict.fr.txt is missing: run fairseq-preprocess again"):
-        _ = data.dictionaries
+        _ = DataBin(folder).dictionaries
 
 
 def test_reading_imports_neither_torch_nor_fairseq(folder: Path):

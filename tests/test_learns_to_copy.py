@@ -8,16 +8,23 @@ from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import SECRET_WORDS, Corpus, make_corpus
 from tests.stock import DECODING, TRAINING, hypotheses, run_stock
 
-SIZES = ["--hidden-size", 64, "--embed-dim", 48, "--dropout", 0]
+SIZES = {
+    "seg_gru_small": ["--hidden-size", 64, "--embed-dim", 48, "--dropout", 0],
+    "seg_transformer_small": ["--encoder-embed-dim", 64, "--encoder-ffn-embed-dim", 128, "--encoder-layers", 1]
+    + ["--decoder-layers", 2, "--dropout", 0, "--encoder-normalize-before", "--decoder-normalize-before"]
+    + ["--preset", "recommended"],
+}
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=SIZES)
+def checkpoint(request, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained with one retrieved pair a sentence."""
     folder = tmp_path_factory.mktemp("copy")
     data_bin = prepare(make_corpus(seed=1, groups=400, held_out=10), folder)
     options = ["--memory-k", 1, "--lr", 0.005, "--batch-size", 32, "--max-epoch", 8, "--disable-validation"]
-    output = run_stock("train", data_bin, *PLUGIN, *TRAINING, *SIZES, *options, "--save-dir", folder / "checkpoints")
+    model = ["--arch", request.param, *SIZES[request.param], "--gate-hidden", 16]
+    training = TRAINING[TRAINING.index("--criterion") :]
+    output = run_stock("train", data_bin, *PLUGIN, *model, *training, *options, "--save-dir", folder / "checkpoints")
     assert "memory: K=1, select=topk" in output
     return folder / "checkpoints" / "checkpoint_last.pt"
 

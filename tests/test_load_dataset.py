@@ -38,7 +38,7 @@ cli_main()
 @pytest.fixture
 def parts(data_bin: Path, tmp_path: Path) -> Path:
     """Return a data-bin whose training set has two parts."""
-    folder = shutil.copytree(data_bin, tmp_path / "parts", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    folder = shutil.copytree(data_bin, tmp_path / "parts", ignore=shutil.ignore_patterns("*.memory", "index.*"))
     for path in folder.glob(f"valid.{NAME}.*"):
         shutil.copy(path, folder / path.name.replace("valid", "train1"))
     return folder

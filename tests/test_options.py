@@ -85,16 +85,17 @@ def test_the_page_of_options_is_up_to_date(tmp_path: Path):
     assert (tmp_path / "page.md").read_text() == "# Options\n"
 
 
-def test_every_option_of_the_plugin_is_listed():
+@pytest.mark.parametrize(("arch", "stock_arch"), [("seg_gru", "lstm"), ("seg_transformer", "transformer")])
+def test_every_option_of_the_plugin_is_listed(arch: str, stock_arch: str):
     from fairseq import options
 
     from fairseq_seg.cli.fairseq_options import describe
 
     text = describe()  # which also imports the plugin
-    arguments = ["data", "--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", "--arch", "seg_gru"]
+    arguments = ["data", "--user-dir", str(ROOT / "fairseq_seg"), "--task", "seg_translation", "--arch", arch]
     plugin, stock = options.get_training_parser(), options.get_training_parser()
     options.parse_args_and_arch(plugin, [*arguments, "--criterion", "seg_cross_entropy"])
-    options.parse_args_and_arch(stock, ["data", "--task", "translation", "--arch", "lstm"])
+    options.parse_args_and_arch(stock, ["data", "--task", "translation", "--arch", stock_arch])
     known = {name for action in stock._actions for name in action.option_strings}
     added = {name for action in plugin._actions for name in action.option_strings} - known
     assert "--preset" in added and [name for name in sorted(added) if f"| `{name}" not in text] == []

@@ -7,10 +7,15 @@ import pytest
 import torch
 from rapidfuzz.distance import Levenshtein
 
-from fairseq_seg.corpus.alignment import shared_positions
+from fairseq_seg.corpus.alignment import matching_blocks
+from fairseq_seg.corpus.alignment import shared_positions as of_blocks
 from fairseq_seg.errors import SegError
 from fairseq_seg.modules.overlap import START, slot_overlap
 from tests.tiny import PAIRS, ROWS, SENTENCES, make_batch, make_model
+
+
+def shared_positions(sentence: list[int], source: list[int]) -> np.ndarray:
+    return of_blocks(matching_blocks(sentence, source), source)
 
 
 @pytest.mark.parametrize(

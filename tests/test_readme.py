@@ -84,7 +84,7 @@ def test_the_file_for_hydra_trains_as_printed(data_bin: Path, tmp_path: Path) ->
     [command] = (code for _, _, code in BLOCK.findall(page) if code.startswith("fairseq-hydra-train"))
     (tmp_path / "seg.yaml").write_text(settings)
     (tmp_path / "fairseq_seg").symlink_to(ROOT / "fairseq_seg")
-    shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "*.lucene"))
+    shutil.copytree(data_bin, tmp_path / "data-bin", ignore=shutil.ignore_patterns("*.memory", "index.*"))
     smaller = ["+model.hidden_size=8", "+model.embed_dim=8", "optimization.max_update=1", "common.cpu=true"]
     scripts = Path(sys.executable).parent
     subprocess.run([scripts / "seg-attach", "data-bin"], cwd=tmp_path, check=True, capture_output=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_seg import Translator
+from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.encoding import place_values
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.errors import SegError
 from tests.corpus import make_corpus
+from tests.protected_corpus import KINDS, write_splits
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -23,17 +27,18 @@ sys.path.insert(0, str(EXAMPLES / "jrc_acquis"))
 import recipe  # noqa: E402  (the examples are scripts, not a package)
 from parallel_text import Pair  # noqa: E402
 
+# The sample of the recipe, smaller still.
 SMALLER = {
-    'pairs = ["en-fr", "de-en", "en-es"]': 'pairs = ["en-fr"]\njobs = 2',
-    '["en-fr", "fr-en", "en-de", "de-en", "en-es", "es-en"]': '["en-fr"]',
-    "symbols = 20000": "symbols = 150",
-    "--arch seg_gru ": "--arch seg_gru_small --hidden-size 16 --embed-dim 16 --cpu --num-workers 0 ",
-    "updates = 500000": "updates = 20",
-    "-updates 5000": "-updates 10",
-    'generate = "': 'generate = "--max-len-a 0 --max-len-b 8 --beam 2 ',
+    "--corpus examples/demo/text/en-fr.zip --first 1200": "--corpus {folder}/JRC-Acquis.en-fr",
+    "symbols = 1000": "symbols = 150",
+    "--hidden-size 64 --embed-dim 64": "--hidden-size 16 --embed-dim 16",
+    "updates = 60": "updates = 20",
+    "-updates 30": "-updates 10",
+    'generate = "--max-len-a 0 --max-len-b 30"': 'generate = "--max-len-a 0 --max-len-b 8 --beam 2"',
     'sweep = "SEG paper"': "",  # seven more translations of the test set, which tests/evaluate tries
-    '{"beam": 1}': '{"beam": 1, "max_len_a": 0, "max_len_b": 8}',
+    '"max_len_b": 20': '"max_len_b": 8',
 }
+SYSTEMS = ["NMT", "CopyNet state", "CopyNet context", "SEG paper deep", "SEG paper both", "SEG paper K1", "SEG paper"]
 
 
 def run_recipe(*arguments: object) -> subprocess.CompletedProcess:
@@ -42,7 +47,7 @@ def run_recipe(*arguments: object) -> subprocess.CompletedProcess:
 
 
 def small_recipe(folder: Path) -> Path:
-    """Write JRC-Acquis' recipe at the size of the generated corpus."""
+    """Write JRC-Acquis' recipe, its sample at the size of the generated corpus."""
     lines = [
         (" ".join(pair.source.split()), " ".join(pair.target.split()))
         for split in ("train", "valid", "test")
@@ -51,10 +56,9 @@ def small_recipe(folder: Path) -> Path:
     for side, language in enumerate(("en", "fr")):
         folder.joinpath(f"JRC-Acquis.en-fr.{language}").write_text("".join(f"{line[side]}\n" for line in lines))
     text = EXAMPLES.joinpath("jrc_acquis/recipe.toml").read_text(encoding="utf-8")
-    text = text.replace("examples/jrc_acquis/data", str(folder))
     for full, small in SMALLER.items():
         assert full in text, full
-        text = text.replace(full, small)
+        text = text.replace(full, small.replace("{folder}", str(folder)))
     path = folder / "recipe.toml"
     path.write_text(text, encoding="utf-8")
     return path
@@ -63,23 +67,25 @@ def small_recipe(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess]:
     folder = tmp_path_factory.mktemp("jrc")
-    done = run_recipe(small_recipe(folder))
+    done = run_recipe(small_recipe(folder), "--sample")
     assert done.returncode == 0, done.stderr[-3000:]
     return folder, done
 
 
 def test_from_text_to_the_report(finished):
     folder, done = finished
-    report = folder / "output/en-fr/report.html"
+    report = folder / "output/sample/en-fr/report.html"
     assert str(report) in done.stdout
-    rows = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))["systems"]
-    names = ["TM", "NMT", "CopyNet", "SEG paper deep", "SEG paper both", "SEG paper", "SEG paper adaptive"]
-    assert [row["name"] for row in rows] == names
-    page = report.read_text(encoding="utf-8")
-    assert all(name in page for name in names)
+    names = ["TM", *SYSTEMS, "SEG paper adaptive"]
+    for path, split in ((report, "test"), (report.with_name("report-dev.html"), "valid")):
+        facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        assert [row["name"] for row in facts["systems"]] == names and facts["split"] == split
+        page = path.read_text(encoding="utf-8")
+        assert all(name in page for name in names)
+    assert report.with_name("figures-dev").joinpath("bins-gain.png").exists()  # as the paper's figure
     # All systems were trained for as long as the recipe says.
-    logs = sorted(folder.glob("output/en-fr/*/train.log"))
-    assert len(logs) == 5
+    logs = sorted(folder.glob("output/sample/en-fr/*/train.log"))
+    assert len(logs) == len(SYSTEMS)
     for log in logs:
         updates = [recipe.logged_updates(line) for line in log.read_text(encoding="utf-8").splitlines()]
         assert max(number for number in updates if number is not None) == 20, log
@@ -87,8 +93,8 @@ def test_from_text_to_the_report(finished):
 
 def test_every_guided_system_becomes_a_model_folder(finished):
     folder, done = finished
-    own = folder / "output/en-fr"
-    made = [own / f"{name}-1/model" for name in ("CopyNet", "SEG-paper-deep", "SEG-paper-both", "SEG-paper")]
+    own = folder / "output/sample/en-fr"
+    made = [own / f"{name.replace(' ', '-')}-1/model" for name in SYSTEMS[1:]]
     assert sorted(own.glob("*/model")) == sorted(made)  # neither NMT nor another way to translate with one of them
     assert all(str(path) in done.stdout for path in made)
     model = ModelFolder.load(made[-1])
@@ -96,8 +102,8 @@ def test_every_guided_system_becomes_a_model_folder(finished):
     assert model.options == {"max_len_a": "0", "max_len_b": "8", "beam": "2", "memory_k": "2"}
     assert model.checkpoint_path.read_bytes() == (own / "SEG-paper-1/checkpoint_best.pt").read_bytes()
     for path, language in zip(model.subword_paths, ("en", "fr"), strict=True):
-        assert path.read_bytes() == (folder / f"output/data/en-fr/subword.{language}.model").read_bytes()
-    source = (folder / "output/data/en-fr/text/test.en").read_text(encoding="utf-8").splitlines()[0]
+        assert path.read_bytes() == (folder / f"output/sample/data/en-fr/subword.{language}.model").read_bytes()
+    source = (folder / "output/sample/data/en-fr/text/test.en").read_text(encoding="utf-8").splitlines()[0]
     with Translator(made[-1], cpu=True) as translator:
         [translation] = translator.translate([source])
     assert translation.source == source and translation.flags == [] and len(translation.pairs) == 2
@@ -136,24 +142,24 @@ def test_options_for_a_model_folder():
 
 def test_a_finished_recipe_does_nothing(finished):
     folder, _ = finished
-    again = run_recipe(folder / "recipe.toml")
+    again = run_recipe(folder / "recipe.toml", "--sample")
     assert again.returncode == 0 and "\n$ " not in again.stderr
     assert "report.html" in again.stdout
 
 
 def test_the_other_direction_shares_the_text(finished):
     folder, _ = finished
-    done = run_recipe(folder / "recipe.toml", "--directions", "fr-en", "--systems", "NMT")
+    done = run_recipe(folder / "recipe.toml", "--sample", "--directions", "fr-en", "--systems", "NMT")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "fairseq-preprocess" not in done.stderr and "-s fr -t en" in done.stderr
-    assert not (folder / "output/fr-en/report.html").exists()
+    assert not (folder / "output/sample/fr-en/report.html").exists()
 
 
 def test_other_options_are_not_mixed_with_what_is_there(finished, tmp_path: Path):
     folder, _ = finished
     other = tmp_path / "recipe.toml"
     other.write_text((folder / "recipe.toml").read_text().replace("--lr 0.001", "--lr 0.002"))
-    done = run_recipe(other, "--output", folder / "output")
+    done = run_recipe(other, "--sample", "--output", folder / "output/sample")
     assert done.returncode != 0 and "NMT-1 was trained with other options" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -165,9 +171,28 @@ def test_another_way_to_translate_trains_nothing(finished, tmp_path: Path):
     adaptive = "--memory-select adaptive"
     assert text.count(adaptive) == 1
     other.write_text(text.replace(adaptive, f"{adaptive} --memory-min-score 0.4"))
-    done = run_recipe(other, "--output", folder / "output")
+    done = run_recipe(other, "--sample", "--output", folder / "output/sample")
     assert done.returncode == 0, done.stderr[-2000:]
     assert [line.split()[1] for line in done.stderr.split("\n") if line.startswith("$ ")] == ["seg-evaluate"]
+
+
+def test_protected_text_is_encoded_with_its_source(tmp_path: Path):
+    write_splits(tmp_path / "text", {"train": 200, "dev": 10, "test": 10})
+    protected = recipe.Recipe(["en-fr"], "", 300, "", 1, {}, protect=KINDS)
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    corpus, folder = str(tmp_path / "text"), tmp_path / "data"
+    _, made = recipe.make_data(protected, "en-fr", folder, corpus, recipe.Runner(environment))
+    data = DataBin(folder / "data-bin")
+    place_values(data, {"test": f"{folder / 'symbols' / 'test'}"})
+    expected = (tmp_path / "text" / "test.fr").read_text(encoding="utf-8").splitlines()
+    target = data.pair("test")[1]
+    assert list(data.spellings[1].texts(target)) == expected and sum(target.values.counts) > 10
+    # The target's symbols depend on the source's text and model.
+    before, mark = made.stat().st_mtime_ns, folder / "encode-test-fr.finished"
+    os.utime(tmp_path / "text" / "test.en", ns=(2 * before, 2 * before))
+    assert recipe.outdated(mark, shlex.split(mark.read_text()), [tmp_path / "text" / "test.en"])
+    recipe.make_data(protected, "en-fr", folder, corpus, recipe.Runner(environment))
+    assert mark.stat().st_mtime_ns > before
 
 
 def test_a_step_runs_again_when_its_command_or_what_it_uses_changed(tmp_path: Path):
@@ -183,6 +208,11 @@ def test_a_step_runs_again_when_its_command_or_what_it_uses_changed(tmp_path: Pa
     with pytest.raises(SegError, match="The step 'step' failed"):
         runner.once(tmp_path, "step", ["false"], [used])
     runner.once(tmp_path, "step", ["sh", "-c", f"echo b >> {log}"], [used])  # as before the failure
+    output = tmp_path / "output.gen"
+    runner.once(tmp_path, "translate", ["sh", "-c", "echo out; echo said >&2"], output=output)
+    assert (output.read_text(), output.with_suffix(".log").read_text()) == ("out\n", "said\n")
+    with pytest.raises(SegError, match=f"see its message in {output.with_suffix('.log')}"):
+        runner.once(tmp_path, "translate", ["sh", "-c", "echo gone >&2; exit 1"], output=output)
 
 
 def test_a_training_is_not_mixed_with_another(tmp_path: Path):
@@ -253,9 +283,9 @@ def test_no_training_outlives_its_recipe(tmp_path: Path, number: int):
 def test_a_stopped_training_goes_on(finished):
     """The mark of a finished step goes with the training; the checkpoint of the interrupted one stays."""
     folder, _ = finished
-    run = folder / "output/en-fr/NMT-1"
+    run = folder / "output/sample/en-fr/NMT-1"
     (run / "train.finished").unlink()
-    done = run_recipe(folder / "recipe.toml", "--systems", "NMT", "--directions", "en-fr")
+    done = run_recipe(folder / "recipe.toml", "--sample", "--systems", "NMT", "--directions", "en-fr")
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Loaded checkpoint" in (run / "train.out").read_text(encoding="utf-8")
     assert (run / "train.finished").exists()
@@ -266,7 +296,7 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
     broken = (folder / "recipe.toml").read_text().replace("--optimizer adam", "--optimizer adam --clip-norm wide")
     path = tmp_path / "recipe.toml"
     path.write_text(broken)
-    done = run_recipe(path, "--output", tmp_path / "output", "--directions", "en-fr", "--systems", "NMT")
+    done = run_recipe(path, "--sample", "--output", tmp_path / "output", "--directions", "en-fr", "--systems", "NMT")
     assert done.returncode != 0
     assert "Training en-fr NMT-1 failed" in done.stderr and "wide" in done.stderr.splitlines()[-1]
 
@@ -280,13 +310,18 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
         (("", ""), ["--systems", "SAG"], "no system 'SAG'"),
         (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
         (("", ""), ["--directions", "enfr"], "enfr is not a direction"),
+        (
+            ("symbols = 150", 'symbols = 150\nprotect = "numbers"'),
+            ["--directions", "fr-en"],
+            "en-fr is protected for one direction: name fr-en in `pairs`, too",
+        ),
         (("", ""), ["--corpus", "gone"], "cannot be read: No such file"),
     ],
 )
 def test_wrong_input(tmp_path: Path, change: tuple[str, str], arguments: list[str], said: str):
     path = small_recipe(tmp_path)
     path.write_text(path.read_text().replace(*change))
-    done = run_recipe(path, *arguments)
+    done = run_recipe(path, "--sample", *arguments)
     assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr
     missing = run_recipe(tmp_path / "gone.toml")
     assert missing.returncode != 0 and "cannot be read" in missing.stderr
@@ -299,14 +334,75 @@ def test_jrc_acquis_is_split_as_in_the_paper():
     prepare = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(prepare)
     usual = [Pair(f"article {n}", f"article {n}", "") for n in range(60_000)]
-    long = [Pair("a " * 90 + str(n), "b", "") for n in range(600)]
-    left_out = [Pair("a " * 101, "b", ""), Pair("1 - 2", "b", ""), Pair("a", "***", "")]
-    splits = prepare.as_the_paper(usual + long + left_out)
+    long = [Pair("a " * 190 + str(n), "b", "") for n in range(600)]
+    special = [Pair(f"* * * {'-' * n}", "b", "") for n in range(300)] + [Pair("a", "(" * n, "") for n in range(1, 301)]
+    numbers, empty = [Pair("1 - 2", "1 - 2", "")], [Pair("", "b", ""), Pair("a", "", "")]
+    splits = prepare.as_the_paper(usual + long + special + numbers + empty)
     assert len(splits["dev"]) == len(splits["test"]) == 3000
     held_out = splits["dev"] + splits["test"]
-    assert 20 < sum(pair in set(long) for pair in held_out) < 120
-    assert len(splits["train"]) == 60_600 - 6000 - sum(pair not in set(held_out) for pair in long)
-    assert not set(left_out) & set(held_out + splits["train"])
+    # Drawn before anything is left out: as many of each kind as chance gives.
+    assert all(20 < sum(pair in set(kind) for pair in held_out) < 120 for kind in (long, special))
+    assert not set(special) & set(splits["train"])
+    assert set(splits["train"]) == set(usual + long + numbers) - set(held_out)
+
+
+def test_long_pairs_are_left_out_of_text_and_symbols_alike(tmp_path: Path):
+    lengths = {"train": [(2, 3), (3, 4), (4, 1)], "dev": [(9, 9), (1, 1)], "test": [(1, 2)]}
+    for split, pairs in lengths.items():
+        for side, language in enumerate(("en", "fr")):
+            for folder, spell in (("text", "{} x".format), ("symbols", lambda n: " ".join("s" * n))):
+                (tmp_path / folder).mkdir(exist_ok=True)
+                lines = "".join(f"{spell(pair[side])}\n" for pair in pairs)
+                (tmp_path / folder / f"{split}.{language}").write_text(lines)
+    command = [sys.executable, EXAMPLES / "shorten.py", tmp_path / "text", tmp_path / "symbols", tmp_path / "short"]
+    done = subprocess.run([*map(str, command), "en", "fr", "train=3", "dev=2"], capture_output=True, text=True)
+    assert "train: 1 of 3 pairs have at most 3 symbols a side" in done.stdout, done.stderr
+    kept = {split: tmp_path.joinpath(f"short/text/{split}.fr").read_text().split("\n")[:-1] for split in lengths}
+    assert kept == {"train": ["3 x"], "dev": ["1 x"], "test": ["2 x"]}
+    assert tmp_path.joinpath("short/symbols/train.en").read_text() == "s s\n"
+
+
+def test_a_zip_archive_is_as_good_as_its_files(tmp_path: Path):
+    import zipfile
+
+    from parallel_text import pairs_from_text
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, lines in (("b.en", "two\n"), ("a.en", "one\n"), ("a.fr", "un\n"), ("b.fr", "deux\n"), ("README", "")):
+            archive.writestr(name, lines)
+    found = [(pair.source, pair.target) for pair in pairs_from_text(str(tmp_path / "a.zip"), "en", "fr")]
+    assert found == [("one", "un"), ("two", "deux")]
+    with pytest.raises(SegError, match="has no text of de"):
+        list(pairs_from_text(str(tmp_path / "a.zip"), "en", "de"))
+
+
+def test_a_recipe_without_a_sample_says_so():
+    done = run_recipe(EXAMPLES / "demo/recipe.toml", "--sample")
+    assert done.returncode and "has no [sample]" in done.stderr
+
+
+def test_the_last_step_of_the_ablation_is_the_recommended_preset():
+    """Each row adds one thing to the row before."""
+    systems = recipe.read_recipe(EXAMPLES / "ablation/recipe.toml").systems
+    rows = [name for name in systems if name.startswith("plus ") and not systems[name].trained_as]
+    options = {name: shlex.split(systems[name].train) for name in ("SEG paper", *rows)}
+    values = {name: dict(zip(given[::2], given[1::2], strict=True)) for name, given in options.items()}
+    pretrained = rows.index("plus pretrained start")
+    for before, after in zip(["SEG paper", *rows], rows, strict=False):
+        lost = values[before].keys() - values[after].keys()
+        if after == "plus dropout":
+            assert lost == {"--dropout"}
+        elif after == "plus pretrained start":  # the schedule is that of all systems from the base
+            assert all(name.startswith(("--lr-", "--warmup", "--hold", "--decay", "--final")) for name in lost)
+        else:
+            assert not lost and values[before].items() < values[after].items()
+    assert [systems[name].from_base for name in rows] == [n >= pretrained for n in range(len(rows))]
+    from fairseq_seg.tasks.presets import PRESETS
+
+    last = {name[2:].replace("-", "_"): value for name, value in values[rows[-1]].items()}
+    assert {name: str(value).removesuffix(".0") for name, value in PRESETS["recommended"].items()} == {
+        name: last[name] for name in PRESETS["recommended"]
+    }
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*/recipe.toml")), ids=lambda path: path.parent.name)

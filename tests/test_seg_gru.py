@@ -72,7 +72,13 @@ def test_half_precision_decodes():
 
 @pytest.mark.parametrize(
     "fresh",
-    [{"memory_match": "full"}, {"gate_hidden": 0}, {"memory_keys": "context-state"}, {"memory_keys": "target"}],
+    [
+        {"memory_match": "full"},
+        {"gate_hidden": 0},
+        {"memory_keys": "context-state"},
+        {"memory_keys": "target"},
+        {"memory_keys": "target-context"},
+    ],
     ids=str,
 )
 def test_a_checkpoint_goes_on_with_another_memory(fresh):

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairseq_seg.corpus.selection import greedy_coverage, rank
+from fairseq_seg.corpus.selection import coverage_bits, greedy_coverage, greedy_coverage_of_bits, rank
 
 
 def literal_algorithm_1(query: str, candidates: list[str]) -> list[bool]:
@@ -51,3 +51,16 @@ def test_rank_is_by_score_and_then_by_id():
     ids = np.array([7, 3, 9, 1])
     scores = np.array([0.5, 0.5, 0.9, 0.1], dtype=np.float32)
     assert ids[rank(ids, scores)].tolist() == [9, 3, 7, 1]
+
+
+def test_bits_select_what_the_texts_select():
+    """Queries of up to 40 symbols, which take several bytes, with repeats; some candidates share nothing."""
+    rng = random.Random(3)
+    for _ in range(200):
+        query = "".join(rng.choices("abcdefghijklmnop\U0010ffff", k=rng.randint(0, 40)))
+        candidates = ["".join(rng.choices("abcdefghijklmnopqrstuvw", k=rng.randint(0, 9))) for _ in range(20)]
+        bits = coverage_bits(query, candidates)
+        assert bits.shape == (20, -(-len(query) // 8)) and bits.dtype == np.uint8
+        selected = greedy_coverage_of_bits(bits, len(query))
+        assert selected.tolist() == greedy_coverage(query, candidates).tolist()
+    assert coverage_bits("abc", []).shape == (0, 1)

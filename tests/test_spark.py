@@ -16,13 +16,15 @@ import pytest
 
 from examples.benchmark.standalone import LOOPBACK, kill, loopback_settings, standalone_cluster, wait_for
 from fairseq_seg.corpus.databin import DataBin
+from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.retrieval import attach as attaching
-from fairseq_seg.retrieval.spark import ANSWER_SECONDS, SharedFolder
+from fairseq_seg.retrieval.spark import ANSWER_SECONDS, Cluster, SharedFolder
 from fairseq_seg.retrieval.spark_search import search_partition
 from preprocess import attach
 from tests.corpus import SOURCE, SPLITS, TARGET
+from tests.test_attach import make_data_bin
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,7 +48,7 @@ def cluster(quiet_spark, tmp_path_factory):
 @pytest.fixture(scope="module")
 def local(data_bin, tmp_path_factory):
     """Return a data-bin after seg-attach without Spark."""
-    folder = copy_data(data_bin, tmp_path_factory.mktemp("local"), "*.lucene")
+    folder = copy_data(data_bin, tmp_path_factory.mktemp("local"), "index.*")
     attach.main([str(folder)])
     return folder
 
@@ -94,6 +96,71 @@ def test_a_killed_worker_loses_nothing(cluster, fresh, local, monkeypatch):
     assert_same_bytes(fresh, local, ["train"])
 
 
+def test_shards_on_a_cluster_write_the_same_bytes_in_parts(cluster, fresh, local, tmp_path, monkeypatch):
+    """Executors score, merge, rank and write; the process that asked holds no source and receives no pair."""
+    parts = tmp_path / "parts"
+    received = []
+    run_merged = Cluster.run_merged
+
+    def spy(*arguments):
+        received.extend(found := run_merged(*arguments))
+        return found
+
+    monkeypatch.setattr(Cluster, "run_merged", spy)
+    monkeypatch.setattr(attaching, "make_retriever", lambda *_: pytest.fail("it spells out every source"))
+    options = ["--shards", "3", "--spark-partitions", "4", "--spark-parts", str(parts)]
+    attach.main([str(fresh), "--spark", cluster.master, *options])
+    assert_same_bytes(fresh, local)
+    assert received == [None] * (400 // 20 + 2 * 40 // 20)
+    assert list(parts.iterdir()) == []  # joined, and removed
+
+
+def test_shards_give_the_same_bytes_whatever_is_excluded_and_scored(quiet_spark, tmp_path, monkeypatch):
+    """With one candidate per sentence, three are fetched: a source that ten pairs share makes its sentences starve."""
+    lines = [("a b c", f"x{n}") for n in range(10)] + [("a b d", "y"), ("a d", "y"), ("e", "z")]
+    alone, fresh = (make_data_bin(tmp_path / name, lines) for name in ("alone", "fresh"))
+    options = ["--splits", "train", "--exclude", "source", "--candidates", "1", "--score-unit", "word"]
+    attach.main([str(alone), *options, "--processes", "1"])
+    asked = []
+    run_merged = Cluster.run_merged
+
+    def spy(self, *arguments):
+        asked.append(arguments[3][0])
+        return run_merged(self, *arguments)
+
+    monkeypatch.setattr(Cluster, "run_merged", spy)
+    attach.main([str(fresh), *options, "--spark", "local[1]", "--shards", "2"])
+    assert_same_bytes(fresh, alone, ["train"])
+    assert asked == [3, 6, 12]
+
+
+def test_a_path_that_executors_cannot_write_is_said_in_a_sentence(quiet_spark, fresh, tmp_path, monkeypatch):
+    monkeypatch.setattr(attaching, "open_parts", lambda folder, header: None)  # it is made on another machine alone
+    nowhere = str(tmp_path / "nowhere")
+    with pytest.raises(SystemExit, match=r"^On the executor \S+: \S+nowhere\S+ is not there: name a folder that all"):
+        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--spark-parts", nowhere])
+    (tmp_path / "full" / f"test.{SOURCE}-{TARGET}.memory.part" / "0000000000.npz").mkdir(parents=True)
+    monkeypatch.setattr(Path, "exists", lambda self: self.is_file() or (self.is_dir() and self.suffix != ".npz"))
+    with pytest.raises(
+        SystemExit, match=r"^On the executor \S+: \S+npz\S* cannot be read or written \(Is a directory\)"
+    ):
+        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--spark-parts", str(tmp_path / "full")])
+
+
+def test_a_shard_that_is_lost_in_the_middle_is_said_and_the_run_resumes(
+    quiet_spark, fresh, local, tmp_path, monkeypatch
+):
+    options = [str(fresh), "--spark", "local[1]", "--spark-partitions", "10", "--splits", "train"]
+    attach.main([str(fresh), "--shards", "2", "--splits", "test"])
+    index = next(fresh.glob("index.*"))
+    shard = shutil.move(index / "pairs1.npz", tmp_path / "pairs1.npz")
+    with pytest.raises(SystemExit, match=r"^On the executor \S+: shard 1 of \S+ is lost or damaged .*: put it back"):
+        attach.main(options)
+    shutil.move(shard, index)
+    attach.main(options)
+    assert_same_bytes(fresh, local, ["train"])
+
+
 @pytest.fixture
 def ctrl_c():
     """Do what a terminal's Ctrl-C does, which is ignored in what a script started with &."""
@@ -132,7 +199,7 @@ def test_an_executor_without_java_is_said_in_a_sentence(quiet_spark, fresh, tmp_
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     sentence = r"^On the executor \S+: JAVA_HOME is /nowhere, but no Java runtime is there: correct it or unset it\.$"
     with pytest.raises(SystemExit, match=sentence):
-        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test"])
+        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--engine", "lucene"])
     assert "Exception" not in capfd.readouterr().err
 
 
@@ -166,11 +233,11 @@ def test_a_copy_of_other_pairs_or_without_an_index_is_refused(local, tmp_path):
     other = copy_data(local, tmp_path)
     memory = (SharedFolder(str(other), shipped=False), (SOURCE, TARGET), SearchSettings(), "pair")
     with pytest.raises(SegError, match="holds other pairs than the training set of this run"):
-        search_partition((*memory, "another fingerprint"), [])
-    shutil.rmtree(next(other.glob("*.lucene")))
+        search_partition((*memory, "another fingerprint"), [], Selection(), None)
+    shutil.rmtree(next(other.glob("index.*")))
     with pytest.raises(SegError, match="is not an index of this training set: run seg-attach"):
-        search_partition((*memory, DataBin(local).fingerprint("train")), [])
-    assert not list(other.glob("*.lucene"))  # an executor makes none
+        search_partition((*memory, DataBin(local).fingerprint("train")), [], Selection(), None)
+    assert not list(other.glob("index.*"))  # an executor makes none
 
 
 def test_a_master_that_does_not_answer_is_said_in_a_sentence(fresh):

@@ -15,7 +15,7 @@ from tests.corpus import SOURCE, TARGET
 
 @pytest.fixture(scope="module")
 def attached(data_bin, tmp_path_factory):
-    ignored = shutil.ignore_patterns("*.memory", "*.lucene")
+    ignored = shutil.ignore_patterns("*.memory", "index.*")
     folder = shutil.copytree(data_bin, tmp_path_factory.mktemp("stats") / "data-bin", ignore=ignored)
     with pytest.raises(SystemExit, match="has no attached pairs: run seg-attach first"):
         stats.main([str(folder)])

@@ -16,9 +16,12 @@ from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.criterions.seg_cross_entropy import SegCrossEntropy
 from fairseq_seg.data.example_pairs import ExamplePairs
 from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.models.guided import GuidedModel
 from fairseq_seg.models.seg_gru import SegGRUConfig, SegGRUModel
+from fairseq_seg.models.seg_transformer import SegTransformerConfig, SegTransformerModel
 from fairseq_seg.tasks.presets import resolve
 from tests.literal import EOS, LiteralModel, Prediction
+from tests.literal_transformer import LiteralTransformer, Sizes
 
 Pair = tuple[list[int], list[int]]  # source and target, each ending in eos
 PAD = 1
@@ -34,14 +37,28 @@ def make_dictionary(words: int) -> Dictionary:
 SOURCE, TARGET = make_dictionary(9), make_dictionary(8)
 
 
-def make_model(seed: int = 1, randomize: bool = True, **options) -> SegGRUModel:
+GRU_SIZES = {"hidden_size": 6, "embed_dim": 5, "attention_size": 4}
+TRANSFORMER_SIZES = {
+    f"{side}_{name}": size
+    for side in ("encoder", "decoder")
+    for name, size in {"embed_dim": 8, "ffn_embed_dim": 10, "layers": 2, "attention_heads": 2}.items()
+}
+
+
+def make_task() -> SimpleNamespace:
+    return SimpleNamespace(source_dictionary=SOURCE, target_dictionary=TARGET)
+
+
+def make_model(seed: int = 1, randomize: bool = True, translator: str = "gru", **options) -> GuidedModel:
     """Return a model in evaluation mode; M, lambda and the gate's bias are as random as the rest."""
-    sizes = {"hidden_size": 6, "embed_dim": 5, "attention_size": 4, "gate_hidden": 3}
     torch.manual_seed(seed)
-    task = SimpleNamespace(source_dictionary=SOURCE, target_dictionary=TARGET)
-    config = SegGRUConfig(**(sizes | options))
+    model_class, config_class, sizes = {
+        "gru": (SegGRUModel, SegGRUConfig, GRU_SIZES),
+        "transformer": (SegTransformerModel, SegTransformerConfig, TRANSFORMER_SIZES | {"dropout": 0.0}),
+    }[translator]
+    config = config_class(**(sizes | {"gate_hidden": 3} | options))
     resolve(config, "paper")
-    model = SegGRUModel.build_model(config, task)
+    model = model_class.build_model(config, make_task())
     if randomize:
         with torch.no_grad():
             for parameter in model.parameters():
@@ -99,27 +116,74 @@ def by_sentence(batch: dict, x: Tensor) -> list[Tensor]:
     return [x[row, : lengths[row]] for row in order.tolist()]
 
 
-def predict(model: SegGRUModel, batch: dict) -> list[Tensor]:
+def predict(model: GuidedModel, batch: dict) -> list[Tensor]:
     """Return the log probabilities (T, V) of every sentence under teacher forcing."""
     return by_sentence(batch, model.get_normalized_probs(model(**batch["net_input"]), log_probs=True))
 
 
-def literal(model: SegGRUModel) -> LiteralModel:
+def literal(model: GuidedModel) -> LiteralModel:
     """Return the literal version of a model."""
     # A shared matrix stands in the state under all of its names.
-    return LiteralModel(model.state_dict(), model.guided.fusion, model.guided.detach)
+    known = model.state_dict(), model.guided.fusion, model.guided.detach
+    if isinstance(model, SegGRUModel):
+        return LiteralModel(*known)
+    translator = model.guided.translator
+    of_encoder, of_decoder = translator.encoder.cfg.encoder, translator.decoder.cfg.decoder
+    sizes = Sizes(
+        heads=of_decoder.attention_heads,
+        encoder_pre_norm=of_encoder.normalize_before,
+        decoder_pre_norm=of_decoder.normalize_before,
+        alignment_layer=translator.layer,
+        alignment_heads=translator.heads,
+        activation=translator.decoder.cfg.activation_fn,
+    )
+    return LiteralTransformer(*known, sizes)
 
 
 # Every combination of the memory's options, and a batch for them.
 # The CopyNet-style keys always come with a full matrix.
-KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full")]
+KEYS = [*product(("context", "context-state"), ("diagonal", "full")), ("target", "full"), ("target-context", "full")]
 OPTIONS = [
     {"fusion": fusion, "memory_keys": keys, "memory_match": match, "gate_hidden": hidden}
     for fusion, (keys, match), hidden in product(("shallow", "deep", "both"), KEYS, (3, 0))
 ]
 # The overlap, with the keys that have an attention over X'.
 OPTIONS += [options | {"memory_overlap": True} for options in OPTIONS if options["memory_match"] == "full"][::2]
-OPTIONS = [options for options in OPTIONS if options["memory_keys"] != "target" or "memory_overlap" not in options]
+OPTIONS = [
+    options for options in OPTIONS if not options["memory_keys"].startswith("target") or "memory_overlap" not in options
+]
+# The Transformer, whose own options go with some of the memory's.
+PRE_NORM = {"encoder_normalize_before": True, "decoder_normalize_before": True, "activation_fn": "gelu"}
+LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True, "layernorm_embedding": True}
+OPTIONS += [
+    {"translator": "transformer", **options}
+    for options in (
+        {"fusion": "shallow", "memory_keys": "context", "memory_match": "diagonal", "gate_hidden": 0},
+        {
+            "fusion": "both",
+            "memory_keys": "context",
+            "memory_match": "full",
+            "alignment_layer": 0,
+            "alignment_heads": 1,
+        },
+        {"fusion": "deep", "memory_keys": "context-state", "memory_match": "diagonal", **PRE_NORM},
+        {
+            "fusion": "shallow",
+            "memory_keys": "context-state",
+            "memory_match": "full",
+            "memory_overlap": True,
+            **LEARNED,
+        },
+        {"fusion": "both", "memory_keys": "context-state", "memory_match": "full", "memory_overlap": True}
+        | {"decoder_output_dim": 6, "encoder_embed_dim": 6, "share_decoder_input_output_embed": False},
+        {
+            "fusion": "shallow",
+            "memory_keys": "target",
+            "memory_match": "full",
+            "share_decoder_input_output_embed": True,
+        },
+    )
+]
 SENTENCES, PAIRS = random_pairs(1, 4), random_pairs(2, 5)
 # The sentences share some of the symbols of their pairs' sources, but not all.
 PAIRS[0] = ([*SENTENCES[0][0][:-1], 5, EOS], PAIRS[0][1])
@@ -128,6 +192,7 @@ PAIRS[3] = ([6, *SENTENCES[3][0][1:]], PAIRS[3][1])
 ROWS = [[0, 1, 2], [], [3], [3, 0]]
 
 every_option = pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+every_translator = pytest.mark.parametrize("translator", ["gru", "transformer"])
 
 
 def literal_predictions(literal_model: LiteralModel) -> list[list[Prediction]]:

@@ -52,10 +52,10 @@ def decode(sizes: Namespace, k: int) -> Callable[[], None]:
     return decoder(seg_model(sizes, dictionary), dictionary, batch_with_pairs(sizes, dictionary, k))
 
 
-def read(sizes: Namespace, k: int) -> Callable[[], None]:
+def read(sizes: Namespace, k: int, build: Callable = seg_model) -> Callable[[], None]:
     """Return what pairs add to the translator's pass, forward and backward: slots, match, coverage, gate, mixture."""
     dictionary = vocabulary(sizes.symbols)
-    model, batch = seg_model(sizes, dictionary), batch_with_pairs(sizes, dictionary, k)
+    model, batch = build(sizes, dictionary), batch_with_pairs(sizes, dictionary, k)
     net_input, target = batch["net_input"], batch["target"]
     pairs, guided = net_input["pairs"], model.guided
 

@@ -1,4 +1,4 @@
-"""Measure the quality and the speed of the retrieval, against brute force and two other engines.
+"""Measure the quality and the speed of the retrieval, against brute force and other engines.
 
     python examples/benchmark/retrieval.py [DATA-BIN]
 
@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -36,41 +38,46 @@ from rounds import (
 from fairseq_seg.corpus.attached import write_attached
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.pairs import RankedPairs
-from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
-from fairseq_seg.retrieval.attach import Attaching, trim
+from fairseq_seg.retrieval.attach import Attaching
 from fairseq_seg.retrieval.fuzzy import OVERFETCH, fuzzy_scores
-from fairseq_seg.retrieval.lucene import LuceneIndex, build_index, start_java
+from fairseq_seg.retrieval.lucene import start_java
+from fairseq_seg.retrieval.parts import trim
 from fairseq_seg.retrieval.retriever import DistinctPairs, Retriever
 from fairseq_seg.retrieval.search import Chunk, open_retriever, retriever_pool
+from fairseq_seg.retrieval.shards import ENGINES, open_engine
 from fairseq_seg.retrieval.unit import SymbolUnit
 
 DEFAULTS = Attaching()
 SETTINGS = DEFAULTS.settings
 OURS = "seg-attach, all steps"
+LUCENE = "seg-attach --engine lucene, all steps"
+BM25S = "bm25s with numba, same candidates and re-ranking"
 PYSERINI = "pyserini batch_search and reading"
 
 
 def make_retriever(source: Sequences, target: Sequences, folder: Path) -> Retriever:
     """Return a retriever over an index that `index` made, with the default settings of seg-attach."""
     unit = SymbolUnit()
-    engine = LuceneIndex(folder, {}, SETTINGS.k1, SETTINGS.b)
+    engine = open_engine(folder, {}, SETTINGS)
     return Retriever(DistinctPairs(source, target), engine, unit, unit, SETTINGS.candidates)
 
 
 def index(source: Sequences, target: Sequences, folder: Path) -> None:
     """Index a training set."""
-    build_index(folder, (SymbolUnit().text(source[row]) for row in DistinctPairs(source, target).ids), {})
+    texts = (SymbolUnit().text(source[row]) for row in DistinctPairs(source, target).ids)
+    ENGINES[SETTINGS.engine].build_index(folder, texts, {})
 
 
 def retrieve_and_write(
     search: Callable[[list[Chunk]], Iterable[RankedPairs]], queries: list[np.ndarray], folder: Path
 ) -> None:
     """Do all that seg-attach does for sentences: search, bring over, re-rank, select and write."""
+    size = min(100, -(-len(queries) // 8))
     header = dict.fromkeys(("signature", "memory_fingerprint", "split_fingerprint", "memory_data", "settings"))
-    chunks: list[Chunk] = [(queries[start : start + 25], None) for start in range(0, len(queries), 25)]
-    best = Selection(DEFAULTS.keep, "topk", DEFAULTS.min_score)
-    write_attached(folder / "test.memory", header | {"kept": best.k}, (trim(found, best) for found in search(chunks)))
+    chunks = [Chunk(queries[start : start + size]) for start in range(0, len(queries), size)]
+    found = (trim(found, DEFAULTS.best) for found in search(chunks))
+    write_attached(folder / "test.memory", header | {"kept": DEFAULTS.keep}, found)
 
 
 def pyserini_search(texts: list[str], queries: list[str], folder: Path, threads: int) -> Callable[[], None]:
@@ -100,14 +107,67 @@ def pyserini_search(texts: list[str], queries: list[str], folder: Path, threads:
     return search
 
 
-def bm25s_search(texts: list[str], queries: list[str], threads: int) -> Callable[[], None]:
-    """Return the search alone of the BM25 library bm25s with numba."""
-    import bm25s
+class Bm25s:
+    """The BM25 library bm25s with numba, as a search engine."""
 
-    engine = bm25s.BM25(k1=SETTINGS.k1, b=SETTINGS.b, backend="numba")
-    engine.index([text.split() for text in texts], show_progress=False)
-    tokens = [query.split() for query in queries]
-    return lambda: engine.retrieve(tokens, k=SETTINGS.candidates, n_threads=threads, show_progress=False)
+    signature = "bm25s"
+
+    def __init__(self, texts: Iterable[str]):
+        import bm25s
+
+        self._engine = bm25s.BM25(k1=SETTINGS.k1, b=SETTINGS.b, backend="numba")
+        self._engine.index([text.split() for text in texts], show_progress=False)
+
+    def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
+        """Return, for each text, the numbers of ``count`` distinct pairs, best first."""
+        tokens = [text.split() for text in texts]
+        found, _ = self._engine.retrieve(tokens, k=count, n_threads=1, show_progress=False)
+        return list(found.astype(np.int64))
+
+
+_bm25s: Retriever  # of a process
+
+
+def start_bm25s(folder: Path, languages: tuple[str, str]) -> None:
+    """Index the training set in a process; re-ranking and Alg. 1 are ours."""
+    global _bm25s
+    unit, pairs = SymbolUnit(), DistinctPairs(*DataBin(folder, *languages).pair("train"))
+    engine = Bm25s(unit.text(pairs.source[row]) for row in pairs.ids)
+    _bm25s = Retriever(pairs, engine, unit, unit, SETTINGS.candidates)
+
+
+def search_bm25s(chunk: Chunk) -> RankedPairs:
+    """Search in such a process."""
+    return _bm25s.search(chunk.queries)
+
+
+def first_result(data: tuple, engine: str, query: np.ndarray) -> float:
+    """Measure seconds until one sentence is found in a process that has opened nothing yet."""
+    start = time.perf_counter()
+    open_retriever(DataBin(*data), SETTINGS._replace(engine=engine)).search([query])
+    return time.perf_counter() - start
+
+
+def report_first(data: DataBin, queries: list[np.ndarray], starts: int) -> dict[str, list[float]]:
+    """Measure the milliseconds until one typed sentence is found, in new processes and in one that has everything."""
+    where, lines, rows = (data.folder, data.source_lang, data.target_lang), {}, []
+    for engine in ENGINES:
+        cold = []
+        for query in queries[:starts]:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                cold.append(pool.apply(first_result, (where, engine, query)))
+        retriever = open_retriever(data, SETTINGS._replace(engine=engine))
+        warm = []
+        for query in queries:
+            start = time.perf_counter()
+            retriever.search([query])
+            warm.append(time.perf_counter() - start)
+        for name, seconds in (("cold", cold), ("warm", warm[len(warm) // 2 :])):
+            half, most = (1000 * float(np.percentile(seconds, share)) for share in (50, 95))
+            rows.append((engine, name, f"{half:.1f}", f"{most:.1f}"))
+            lines |= {f"one sentence, {engine}, {name}, ms, p50": [half], f"{engine}, {name}, ms, p95": [most]}
+    print_table("one sentence | | p50, ms | p95, ms", rows)
+    return lines
 
 
 def report_quality(retriever: Retriever, queries: list[np.ndarray]) -> tuple[float, dict[str, float]]:
@@ -146,11 +206,11 @@ def report_stages(retriever: Retriever, queries: list[np.ndarray]) -> None:
 
 
 def grow(part: tuple[Sequences, Sequences], queries: list[np.ndarray], folder: Path, repeats: int) -> dict:
-    """Measure seconds per round over all sentences in one process, and its peak size, Java included."""
+    """Measure seconds per round over all sentences in one process, and its peak size."""
     retriever = make_retriever(*part, folder / f"index{len(part[0])}")
 
     def search(chunks: list[Chunk]) -> list[RankedPairs]:
-        return [retriever.search(*chunk) for chunk in chunks]
+        return [retriever.search(chunk.queries) for chunk in chunks]
 
     work = partial(retrieve_and_write, search, queries, folder)
     seconds = interleave({f"{len(part[0]):,} pairs": work}, repeats, time.perf_counter)
@@ -173,15 +233,20 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
     print(f"engine: {retriever.engine.signature}, {retriever.candidates} candidates", flush=True)
     texts = [unit.text(row) for row in source]
     others = {PYSERINI: pyserini_search(texts, query_texts, folder / "pyserini", options.threads)}
-    try:
-        others["bm25s with numba, search alone"] = bm25s_search(texts, query_texts, options.threads)
-    except ImportError:
-        print("bm25s is left out: run pip install 'fairseq-seg[bench]' to compare with it")
-    with retriever_pool(data, SETTINGS, "pair", options.threads) as search:
-        jobs = {OURS: partial(retrieve_and_write, search, queries, folder)} | others
-        seconds = interleave(jobs, options.repeats, time.perf_counter)
-    children = options.threads * peak_megabytes(resource.RUSAGE_CHILDREN)
-    print(f"peak memory of the {options.threads} processes, Java included: {children / 1024:.2f} GB", flush=True)
+    lucene = SETTINGS._replace(engine="lucene")
+    open_retriever(data, lucene)  # makes the index
+    with ExitStack() as stack:
+        for name, settings in ((OURS, SETTINGS), (LUCENE, lucene)):
+            pool = stack.enter_context(retriever_pool(data, settings, "pair", options.threads))
+            others[name] = partial(retrieve_and_write, pool, queries, folder)
+        if find_spec("bm25s") and find_spec("numba"):
+            start = start_bm25s, (data.folder, (data.source_lang, data.target_lang))
+            spawn = multiprocessing.get_context("spawn")
+            processes = stack.enter_context(ProcessPoolExecutor(options.threads, spawn, *start))
+            others[BM25S] = partial(retrieve_and_write, partial(processes.map, search_bm25s), queries, folder)
+        else:
+            print("bm25s is left out: run pip install 'fairseq-seg[bench]' to compare with it")
+        seconds = interleave(others, options.repeats, time.perf_counter)
     report_stages(retriever, queries)
     brute, shares = report_quality(retriever, queries[: options.brute])
     rates = {name: len(queries) / statistics.median(taken) for name, taken in seconds.items()}
@@ -200,8 +265,9 @@ def measure(options: argparse.Namespace, data: DataBin, folder: Path) -> dict:
             milliseconds = 1000 * statistics.median(growth[-1]["seconds"]) / len(queries)
             yield f"{size:,}", f"{milliseconds:.2f}", f"{growth[-1]['peak MB']:.0f}"
 
-    print_table("pairs in the memory | ms per sentence, one process | peak MB, Java included", grown())
-    lines = {f"retrieval, of {PYSERINI}": ratios(seconds[PYSERINI], seconds[OURS])}
+    print_table("pairs in the memory | ms per sentence, one process | peak MB", grown())
+    lines = {f"retrieval, of {name}": ratios(taken, seconds[OURS]) for name, taken in seconds.items() if name != OURS}
+    lines |= report_first(data, queries, options.starts)
     lines |= {name: [float(share)] for name, share in shares.items()}
     return {"ratios": lines, "pairs": len(source), "rates": rates, "growth": growth}
 
@@ -215,6 +281,7 @@ def main() -> None:
         ("--brute", 500, "how many of these to compare with brute force"),
         ("--threads", 2, "threads of the other engines, and our processes"),
         ("--repeats", 3, "timed rounds after one that warms up"),
+        ("--starts", 5, "new processes, to time their first sentence"),
         ("--seed", 1, "seed of the choice of sentences"),
     ):
         parser.add_argument(name, type=int, default=default, help=meaning)

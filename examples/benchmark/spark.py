@@ -23,8 +23,8 @@ from standalone import loopback_settings, standalone_cluster
 
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.settings import SearchSettings
-from fairseq_seg.retrieval.attach import CHUNK
-from fairseq_seg.retrieval.search import open_retriever, retriever_pool
+from fairseq_seg.retrieval.attach import CHUNK, Attaching
+from fairseq_seg.retrieval.search import Chunk, open_training_set, retriever_pool
 from fairseq_seg.retrieval.spark import connect
 from fairseq_seg.retrieval.spark_search import cluster_search
 
@@ -42,26 +42,30 @@ def alone(home: DataBin, options: argparse.Namespace) -> Iterator[Callable]:
 @contextmanager
 def on_spark(master: str, home: DataBin, options: argparse.Namespace) -> Iterator[Callable]:
     """Connect to Spark as seg-attach does; executors get a copy of the training set, except within one process."""
-    retriever = open_retriever(home, SETTINGS, "pair", options.shards)
+    searchable = open_training_set(home, SETTINGS, options.shards)
     shared = str(home.folder.resolve()) if master.startswith("local") else None
     with connect(master) as cluster:
-        yield cluster_search(cluster, retriever, home, SETTINGS, "pair", None, shared)
+        yield cluster_search(cluster, searchable, home, SETTINGS, "pair", Attaching().best, None, shared)
 
 
-def measure(opened, chunks: list[tuple], rounds: int) -> dict:
-    """Measure seconds until the first sentence, and sentences per second in each round after one that warms up."""
-    sentences = sum(len(queries) for queries, _ in chunks)
+def measure(opened, chunks: list[Chunk], rounds: int) -> dict:
+    """Measure seconds until the first sentence, and each round after one that warms up.
+
+    Of a round: sentences per second, and this process's own processor time per sentence, in milliseconds.
+    """
+    sentences = sum(len(chunk.queries) for chunk in chunks)
     begin = time.perf_counter()
     with opened as search:
-        next(iter(search(1, [(chunks[0][0][:1], None)])))
+        next(iter(search(1, [Chunk(chunks[0].queries[:1])])))
         start = time.perf_counter() - begin
-        rates = []
+        rates, own = [], []
         for _ in range(rounds + 1):
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             found = sum(len(rows) for rows in search(len(chunks), chunks))
             rates.append(found / (time.perf_counter() - begin))
+            own.append(1000 * (time.process_time() - used) / found)
             assert found == sentences
-    return {"start_seconds": start, "sentences_per_second": rates[1:]}
+    return {"start_seconds": start, "sentences_per_second": rates[1:], "own_ms": own[1:]}
 
 
 def main() -> None:
@@ -78,9 +82,9 @@ def main() -> None:
     options = parser.parse_args()
     with data_folder(options, options.sentences) as data, tempfile.TemporaryDirectory() as settings:
         home, folder = DataBin(data), Path(settings)
-        open_retriever(home, SETTINGS, "pair", options.shards)  # makes the index
+        open_training_set(home, SETTINGS, options.shards)  # makes the index
         pairs, queries = len(home.pair("train")[0]), list(home.pair("test")[0])[: options.sentences]
-        chunks = [(queries[start : start + CHUNK], None) for start in range(0, len(queries), CHUNK)]
+        chunks = [Chunk(queries[start : start + CHUNK]) for start in range(0, len(queries), CHUNK)]
         environment = loopback_settings(folder)
         os.environ.update(environment)
         results = {ALONE: measure(alone(home, options), chunks, options.rounds)}
@@ -95,8 +99,9 @@ def main() -> None:
     rows = []
     for name, row in results.items():
         rate = statistics.median(row["sentences_per_second"])
-        rows.append((name, f"{row['start_seconds']:.1f}", f"{rate:.1f}", spread(compared[name])))
-    print_table(" | start (s) | sentences/s | of seg-attach alone", rows)
+        own = f"{statistics.median(row['own_ms']):.3f}"
+        rows.append((name, f"{row['start_seconds']:.1f}", f"{rate:.1f}", spread(compared[name]), own))
+    print_table(" | start (s) | sentences/s | of seg-attach alone | this process, ms per sentence", rows)
     lines = {f"Spark {name}, of {ALONE}": of_alone for name, of_alone in compared.items() if name != ALONE}
     write_json(options.json, {"ratios": lines, "pairs": pairs, "sentences": len(queries), "rows": results})
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fairseq_seg.cache.header import Header, spell_size
 from fairseq_seg.cache.rows import RowFormat
@@ -48,27 +49,33 @@ def model_fingerprint(model: GuidedModel) -> str:
     return digest.hexdigest()
 
 
-class EntryCache:
-    """Writes the slots of batches for one model, and keeps their entries in a folder.
-
-    A translation does not depend on what is cached: a new entry is used exactly as it will be read later.
+class RowCache:
+    """Keeps numbers of each target step of pairs in a folder, as rows; a subclass says which numbers.
 
     Args:
-        model: in evaluation mode, on the device and with the number type used for translation.
+        model: in evaluation mode, on the device and with the number type used.
         folder: a cache of this model, or a new folder.
         number_type: fp32, fp16, int8, or auto: the type of an existing cache, fp32 for a new one.
-        limit: maximum size in bytes, beyond which the least recently used entries are evicted.
+        limit: maximum size in bytes, beyond which the least recently used pairs are evicted.
+        fingerprint: of all that the numbers depend on. sizes: how many numbers each of the three parts of a row has.
     """
 
-    def __init__(self, model: GuidedModel, folder: str | Path, number_type: str, limit: int):
+    def __init__(
+        self,
+        model: GuidedModel,
+        folder: str | Path,
+        number_type: str,
+        limit: int,
+        fingerprint: str,
+        sizes: tuple[int, int, int],
+    ):
         self._model, self._dtype = model, next(model.parameters()).dtype
         folder = Path(folder)
         there = Header.load(folder)
         if number_type == "auto":
             number_type = there.number_type if there is not None else "fp32"
         source, target = (dictionary_fingerprint(side.dictionary.symbols) for side in (model.encoder, model.decoder))
-        self.format = RowFormat(number_type, model.guided.entry_sizes)
-        fingerprint = model_fingerprint(model)
+        self.format = RowFormat(number_type, sizes)
         wanted = Header(fingerprint, (source, target), number_type, self.format.sizes, self.format.row_bytes)
         if there is not None:
             there.check(wanted, folder)
@@ -93,28 +100,6 @@ class EntryCache:
         """The device of the model, where a batch's tensors are expected."""
         return next(self._model.parameters()).device
 
-    def write(self, pairs: dict) -> Slots:
-        """Return the slots of B sentences, given the result of `ExamplePairs.collate` for their P distinct pairs."""
-        found = self.fill(pairs)
-        slots = pairs["slots"]
-        rows = np.zeros((*slots.shape, self.format.row_bytes), np.uint8)
-        weights = None
-        if self._model.guided.memory.overlap is not None:
-            weights = np.zeros((*slots.shape, pairs["shared"].size(-1)), np.float32)
-        for sentence, places in enumerate(pairs["places"]):
-            end = 0
-            for place in places:
-                count, length = shape = pairs["shapes"][place]
-                start, end = end, end + count
-                rows[sentence, start:end] = found[place][:count]
-                if weights is not None:
-                    weights[sentence, start:end, :length] = self.format.unpack_attention(found[place][count:], shape)
-        keys, gate_values, values, _ = self.format.decode(torch.from_numpy(rows).to(slots.device))
-        # Every step reads these two, so they should be contiguous.
-        values = None if values is None else values.to(self._dtype).contiguous()
-        attention = None if weights is None else torch.from_numpy(weights).to(slots.device)
-        return self._model.guided.write(Entries(keys, gate_values.contiguous(), values, attention), pairs)
-
     def fill(self, pairs: dict) -> list[np.ndarray]:
         """Return the rows of each of P pairs, (N, row_bytes); compute and append those missing from the cache."""
         found = self.pairs.find(pairs["addresses"])
@@ -124,6 +109,14 @@ class EntryCache:
                 found[place] = rows
             self.pairs.append((pairs["addresses"][place], found[place]) for place in missing)
         return found
+
+    def _compute(self, pairs: dict) -> Entries:
+        """Return the parts of P pairs, (P, T', ...)."""
+        raise NotImplementedError
+
+    def _kept(self, pairs: dict) -> Tensor:
+        """Return which steps have a row, (P, T')."""
+        return pairs["tokens"] != self._model.guided.pad
 
     @torch.no_grad()
     def _make(self, pairs: dict, chosen: Sequence[int]) -> list[np.ndarray]:
@@ -135,9 +128,7 @@ class EntryCache:
         pairs["src_tokens"] = pairs["src_tokens"][:, :source_width]
         for name in ("prev_output_tokens", "tokens"):
             pairs[name] = pairs[name][:, :width]
-        entries = self._model.guided.entries(pairs, self._model.guided.run_pairs(pairs))
-        # As in `ExamplePairs.collate`, an unknown symbol is not a slot.
-        real = (pairs["tokens"] != self._model.guided.pad) & (pairs["tokens"] != UNKNOWN)
+        entries, real = self._compute(pairs), self._kept(pairs)
         entries = Entries(*(None if part is None else part[real] for part in entries))
         ends = np.cumsum(real.sum(1).tolist())[:-1]
         rows = np.split(self.format.encode(entries).cpu().numpy(), ends)
@@ -149,3 +140,45 @@ class EntryCache:
             np.concatenate([of_pair, self.format.pack_attention(attention[:, :length])])
             for of_pair, attention, length in zip(rows, weights, lengths, strict=True)
         ]
+
+
+class EntryCache(RowCache):
+    """Writes the slots of batches for one model, and keeps their entries in a folder.
+
+    A translation does not depend on what is cached: a new entry is used exactly as it will be read later.
+    """
+
+    def __init__(self, model: GuidedModel, folder: str | Path, number_type: str, limit: int):
+        super().__init__(model, folder, number_type, limit, model_fingerprint(model), model.guided.entry_sizes)
+
+    def _compute(self, pairs: dict) -> Entries:
+        return self._model.guided.entries(pairs, self._model.guided.run_pairs(pairs))
+
+    def _kept(self, pairs: dict) -> Tensor:
+        # As in `ExamplePairs.collate`, an unknown symbol is not a slot.
+        return super()._kept(pairs) & (pairs["tokens"] != UNKNOWN)
+
+    def write(self, pairs: dict) -> Slots:
+        """Return the slots of B sentences, given the result of `ExamplePairs.collate` for their P distinct pairs."""
+        found = self.fill(pairs)
+        slots = pairs["slots"]
+        rows = np.zeros((*slots.shape, self.format.row_bytes), np.uint8)
+        weights = None
+        if self._model.guided.memory.overlap is not None:
+            weights = np.zeros((*slots.shape, pairs["shared"].size(-1)), np.float32)
+        for sentence, places in enumerate(pairs["places"]):
+            end = 0
+            for rank, place in enumerate(places):
+                count, length = shape = pairs["shapes"][place]
+                kept = slice(None) if pairs["kept"] is None else pairs["kept"][sentence][rank]
+                of_pair = found[place][:count][kept]
+                start, end = end, end + len(of_pair)
+                rows[sentence, start:end] = of_pair
+                if weights is not None:
+                    of_slots = self.format.unpack_attention(found[place][count:], shape)
+                    weights[sentence, start:end, :length] = of_slots[kept]
+        keys, gate_values, values, _ = self.format.decode(torch.from_numpy(rows).to(slots.device))
+        # Every step reads these two, so they should be contiguous.
+        values = None if values is None else values.to(self._dtype).contiguous()
+        attention = None if weights is None else torch.from_numpy(weights).to(slots.device)
+        return self._model.guided.write(Entries(keys, gate_values.contiguous(), values, attention), pairs)

@@ -13,7 +13,7 @@ import warnings
 from dataclasses import asdict
 
 from fairseq_seg.cli.explain import BATCH_SIZE, get_parser
-from fairseq_seg.errors import command
+from fairseq_seg.errors import SegError, command
 from fairseq_seg.explain.copies import count_copies
 
 
@@ -28,6 +28,11 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
 
     def explain(session: Session) -> None:
+        if not session.model.guided.memory.keys.needs_pass:
+            raise SegError(
+                f"{session.checkpoint} cannot judge copies, because its keys (--memory-keys target) do not look at the "
+                "retrieved source: name another checkpoint."
+            )
         sentences, source = read_sentences(session, options)
         rows = list(sentences)
         size = session.cfg.dataset.batch_size or BATCH_SIZE

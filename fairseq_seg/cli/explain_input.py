@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fairseq_seg.corpus.dictionary import mostly_unknown
-from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder, check_protection
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import read_lines, read_text_file
 from fairseq_seg.source.pair_source import PairSource, Stored, open_for_split
@@ -49,7 +49,7 @@ def read_sentences(session: Session, options: argparse.Namespace) -> tuple[Itera
     if session.live is None:
         return sentences, None
     source = open_for_split(session.data, options.gen_subset, session.task.wanted, may_search=True)
-    found = source.retrieve([sentence.symbols for sentence in sentences])
+    found = source.retrieve(session.task.sequences([sentence.symbols for sentence in sentences]))
     return sentences, Stored(found, source.signature)
 
 
@@ -61,10 +61,13 @@ def as_sentence(session: Session, line: str) -> Sentence:
 def split_sentences(session: Session, split: str) -> list[Sentence]:
     """Return the sentences of a split; its target side, if it has one, is the reference."""
     source, target = session.data.sides(split)
-    read, spell = session.source_spelling.text, session.target_spelling.text
-    references = [None] * len(source) if target is None else [spell(symbols) for symbols in target]
-    texts = zip(source, references, strict=True)
-    return [Sentence(symbols, read(symbols), reference) for symbols, reference in texts]
+    texts = session.source_spelling.texts(source)
+    references = [None] * len(source) if target is None else session.target_spelling.texts(target)
+    sentences = [Sentence(*row) for row in zip(source, texts, references, strict=True)]
+    if source.values is None:
+        return sentences
+    give = session.task.source_dictionary.with_values
+    return [s._replace(symbols=give(s.symbols, own)) for s, own in zip(sentences, source.values, strict=True)]
 
 
 def named_lines(path: str, option: str) -> list[str]:
@@ -86,16 +89,29 @@ def add_files(sentences: list[Sentence], session: Session, options: argparse.Nam
         if option == "--references":
             sentences = [s._replace(reference=line) for s, line in zip(sentences, lines, strict=True)]
         else:
-            encoded = encode_translations(lines, session, options)
+            encoded = encode_translations(lines, [sentence.text for sentence in sentences], session, options)
             sentences = [s._replace(translation=ids) for s, ids in zip(sentences, encoded, strict=True)]
     return sentences
 
 
-def encode_translations(lines: list[str], session: Session, options: argparse.Namespace) -> list[np.ndarray]:
-    """Return finished translations as token ids."""
-    model = options.target_sentencepiece_model
-    encoder = SymbolEncoder(session.task.target_dictionary.symbols, SubwordModel(Path(model)) if model else None)
-    encoded = [encoder.encode(line) for line in lines]
+def encode_translations(
+    lines: list[str], sources: list[str], session: Session, options: argparse.Namespace
+) -> list[np.ndarray]:
+    """Return finished translations of some texts as token ids."""
+    dictionary, model = session.task.target_dictionary, None
+    if options.target_sentencepiece_model:
+        model = SubwordModel(Path(options.target_sentencepiece_model))
+        check_protection(dictionary.symbols, model, f"The dictionary of {session.data.folder}")
+    encoder = SymbolEncoder(dictionary.symbols, None)
+    if model is None:
+        encoded = [encoder.encode(line) for line in lines]
+    else:
+        protections = session.task.protections
+        of_source = None if protections is None else protections[0]
+        cuts = [model.cut_target(line, source, of_source) for line, source in zip(lines, sources, strict=True)]
+        encoded = [encoder.ids(cut.symbols) for cut in cuts]
+        if of_source is not None:
+            encoded = [dictionary.with_values(ids, cut.values) for ids, cut in zip(encoded, cuts, strict=True)]
     if encoded and mostly_unknown(np.concatenate(encoded)):
         raise SegError(
             f"Most words of --translations {options.translations} are not in the target dictionary: give them in the "

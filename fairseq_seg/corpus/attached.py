@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-from zlib import crc32
+from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
 
 from fairseq_seg.corpus.pairs import RankedPairs
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.errors import SegError
-from fairseq_seg.files import write_whole
+from fairseq_seg.files import checksum, write_whole
 
 MAGIC = b"SEGMEM2\n"
 # The arrays behind the header: row starts, and for all pairs in rank order ids, scores and covering.
 COLUMNS = ("<i8", "<i4", "<f4", "u1")
+# Bytes that are copied at once.
+BLOCK = 2**20
 
 # What a header must hold, besides memory_data, which may be null.
 FIELDS: dict[str, type] = {"signature": str, "memory_fingerprint": str, "split_fingerprint": str, "settings": dict}
 FIELDS |= {"kept": int, "rows": int, "pairs": int, "checksum": int}
-
-
-def checksum(arrays: Iterable[Any]) -> int:
-    """Return a number that tells whether the arrays are those that were written."""
-    value = 0
-    for array in arrays:
-        value = crc32(memoryview(array), value)
-    return value
 
 
 class AttachedError(SegError):
@@ -128,21 +123,30 @@ class AttachedPairs:
 def write_attached(path: Path, header: dict, parts: Iterable[RankedPairs]) -> None:
     """Write an attached file from consecutive parts of its rows, under another name first, then renamed.
 
-    ``header`` holds signature, kept, memory_fingerprint, split_fingerprint, memory_data and settings.
+    ``header`` holds signature, kept, memory_fingerprint, split_fingerprint, memory_data and settings. Only one part is
+    in memory at a time: the columns grow in files of their own, which are joined at the end.
     """
-    counts: list[np.ndarray] = [np.zeros(1, dtype=np.int64)]
-    columns: list[list[bytes]] = [[], [], []]
-    for part in parts:
-        counts.append(part.counts)
-        arrays = part.ids, part.scores, part.covering
-        for column, array, dtype in zip(columns, arrays, COLUMNS[1:], strict=True):
-            column.append(array.astype(dtype).tobytes())
-    starts = np.cumsum(np.concatenate(counts)).astype(COLUMNS[0])
-    pieces = [starts.tobytes(), *(piece for column in columns for piece in column)]
-    header = header | {"rows": len(starts) - 1, "pairs": int(starts[-1]), "checksum": checksum(pieces)}
-    with write_whole(path) as file:
+    with ExitStack() as stack:
+        columns = [stack.enter_context(TemporaryFile(dir=path.parent)) for _ in COLUMNS]
+        rows = pairs = 0
+        columns[0].write(np.zeros(1, COLUMNS[0]).tobytes())
+        for part in parts:
+            arrays = pairs + np.cumsum(part.counts), part.ids, part.scores, part.covering
+            for column, array, dtype in zip(columns, arrays, COLUMNS, strict=True):
+                column.write(array.astype(dtype).tobytes())
+            rows, pairs = rows + len(part), pairs + len(part.ids)
+        header = header | {"rows": rows, "pairs": pairs, "checksum": checksum(_blocks(columns))}
+        file = stack.enter_context(write_whole(path))
         line = json.dumps(header, sort_keys=True).encode()
         # Spaces up to a multiple of eight keep the mapped arrays aligned.
         file.write(MAGIC + line + b" " * (-(len(line) + 1) % 8) + b"\n")
-        for piece in pieces:
-            file.write(piece)
+        for block in _blocks(columns):
+            file.write(block)
+
+
+def _blocks(files: Iterable[IO[bytes]]) -> Iterator[bytes]:
+    """Read files from their beginning, one after the other."""
+    for file in files:
+        file.seek(0)
+        while block := file.read(BLOCK):
+            yield block

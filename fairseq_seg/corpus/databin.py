@@ -10,8 +10,10 @@ from pathlib import Path
 from fairseq_seg.corpus.attached import attached_path
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint, read_dictionary
 from fairseq_seg.corpus.pairs import TRAIN, PairTable
-from fairseq_seg.corpus.sequences import Sequences, fingerprint
+from fairseq_seg.corpus.protection import Protection
+from fairseq_seg.corpus.sequences import Sequences, fingerprint, side_fingerprint
 from fairseq_seg.corpus.subwords import Spelling
+from fairseq_seg.corpus.values import Values
 from fairseq_seg.errors import SegError
 
 
@@ -129,7 +131,54 @@ class DataBin:
     def _has(self, split: str) -> bool:
         return _file(self.prefix(split, self.source_lang)) is not None
 
+    def values_path(self, part: str, lang: str) -> Path:
+        """Name the file of the values of protected tokens of one side of a part of a split."""
+        prefix = self.prefix(part, lang)
+        return prefix.with_name(f"{prefix.name}.values")
+
+    @cached_property
+    def protections(self) -> tuple[Protection, Protection] | None:
+        """How the tokens of source and target are protected, None if they are not."""
+        source, target = map(Protection.of, self.dictionaries)
+        if source is None or target is None or source.kinds != target.kinds:
+            if source is None and target is None:
+                for lang, spelling in zip((self.source_lang, self.target_lang), self.spellings, strict=True):
+                    if spelling.reserved is not None:
+                        raise SegError(
+                            f"{self.dictionary_path(lang)} lacks symbols of the subword model, which protects tokens: "
+                            "run fairseq-preprocess again with --srcdict and --tgtdict of seg-subword."
+                        )
+                return None
+            raise SegError(
+                f"{self.folder} does not protect the same tokens in {self.source_lang} and {self.target_lang}: train "
+                "both subword models with the same --protect."
+            )
+        return source, target
+
+    def place_values(self, part: str, lang: str, values: list[list[str]]) -> None:
+        """Write the values of one side of a part of a split beside it; refuse those of another text."""
+        side, reserved = self._read_symbols(part, lang), self.spellings[lang == self.target_lang].reserved
+        assert reserved is not None
+        counts = [int(reserved.is_reserved[row].sum()) for row in side]
+        where = f"{len(values)} lines, not {len(side)}" if len(values) != len(side) else ""
+        if not where and (wrong := [row for row, own in enumerate(values) if len(own) != counts[row]]):
+            where = f"other tokens in line {wrong[0] + 1}"
+        if where:
+            raise SegError(
+                f"The values given for {self.prefix(part, lang)} have {where}: name the files that fairseq-preprocess "
+                "was given."
+            )
+        role = "source" if lang == self.source_lang else "target"
+        Values.from_rows(values).save(self.values_path(part, lang), role, side_fingerprint(side))
+
     def _read(self, part: str, lang: str) -> Sequences:
+        side = self._read_symbols(part, lang)
+        if self.protections is None:
+            return side
+        path, role = self.values_path(part, lang).absolute(), "source" if lang == self.source_lang else "target"
+        return _with_values(side, path, _state(path) if path.exists() else None, role)
+
+    def _read_symbols(self, part: str, lang: str) -> Sequences:
         prefix = self.prefix(part, lang)
         file = _file(prefix)
         try:
@@ -175,8 +224,18 @@ def _read_text(path: Path, state: tuple[int, int], symbols: tuple[str, ...]) -> 
 
 
 @cache
+def _with_values(side: Sequences, path: Path, state: tuple[int, int] | None, role: str) -> Sequences:
+    return side.with_values(Values.load(path, role, side_fingerprint(side)))
+
+
+@cache
 def _join(parts: tuple[Sequences, ...]) -> Sequences:
-    return parts[0] if len(parts) == 1 else Sequences.from_rows(row for part in parts for row in part)
+    if len(parts) == 1:
+        return parts[0]
+    joined = Sequences.from_rows(row for part in parts for row in part)
+    if parts[0].values is None:
+        return joined
+    return joined.with_values(Values.from_rows(row for part in parts for row in part.values or ()))
 
 
 @cache

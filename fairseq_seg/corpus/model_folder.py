@@ -23,7 +23,7 @@ from typing import Any
 
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.pairs import TRAIN
-from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder, check_protection
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import make_whole
 
@@ -100,7 +100,9 @@ class ModelFolder:
         files = {CHECKPOINT: Path(checkpoint)} | {f"dict.{lang}.txt": data.dictionary_path(lang) for lang in languages}
         if names is not None and subword_models is not None:
             for name, lang, model, symbols in zip(names, languages, subword_models, data.dictionaries, strict=True):
-                if SymbolEncoder(symbols, SubwordModel(model)).known_share() < 0.5:
+                subwords = SubwordModel(model)
+                check_protection(symbols, subwords, data.dictionary_path(lang))
+                if SymbolEncoder(symbols, subwords).known_share() < 0.5:
                     raise SegError(
                         f"{model} is not the subword model of {lang} in {data.folder}: give the one used to encode it."
                     )

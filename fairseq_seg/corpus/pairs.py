@@ -51,14 +51,21 @@ class PairTable:
         """Return source and target as readable text."""
         if self.texts is not None and (texts := self.texts[pair]) is not None:
             return texts
-        source, target = self.spellings
-        return source.text(self.source[pair]), target.text(self.target[pair])
+        return self._spelled(pair)
+
+    def values(self, pair: int) -> tuple[list[str], list[str]]:
+        """Return the values of the reserved symbols of source and target."""
+        return self.source.values_of(pair) or [], self.target.values_of(pair) or []
+
+    def _spelled(self, pair: int) -> tuple[str, str]:
+        """Return what the symbols and values of both sides spell."""
+        (source, target), (of_source, of_target) = self.spellings, self.values(pair)
+        return source.text(self.source[pair], of_source), target.text(self.target[pair], of_target)
 
     def is_spelled(self, pair: int) -> bool:
         """Tell whether the symbols of a pair say all of its text: none is unknown, and they spell it to the letter."""
-        sides = self.source[pair], self.target[pair]
-        spelled = tuple(spelling.text(side) for spelling, side in zip(self.spellings, sides, strict=True))
-        return not any(UNKNOWN in side for side in sides) and spelled == self.text(pair)
+        known = UNKNOWN not in self.source[pair] and UNKNOWN not in self.target[pair]
+        return known and self._spelled(pair) == self.text(pair)
 
 
 @dataclass(frozen=True)

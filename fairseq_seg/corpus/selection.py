@@ -37,3 +37,34 @@ def greedy_coverage(query: str, candidates: Sequence[str]) -> np.ndarray:
             selected[position] = True
             uncovered.difference_update(candidate)
     return selected
+
+
+def coverage_bits(query: str, candidates: Sequence[str]) -> np.ndarray:
+    """Mark the symbols of a query of length L that occur in each candidate, (C, ceil(L / 8)), a bit per symbol."""
+    symbols, places = np.unique(_codes(query), return_inverse=True)
+    codes = _codes("".join(candidates))
+    rows = np.repeat(np.arange(len(candidates)), [len(candidate) for candidate in candidates])
+    nearest = np.minimum(np.searchsorted(symbols, codes), max(len(symbols) - 1, 0))
+    found = np.zeros((len(candidates), len(symbols)), dtype=bool)
+    if len(symbols):
+        shared = symbols[nearest] == codes
+        found[rows[shared], nearest[shared]] = True
+    return np.packbits(found[:, places], axis=1)
+
+
+def _codes(characters: str) -> np.ndarray:
+    return np.frombuffer(characters.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+def greedy_coverage_of_bits(bits: np.ndarray, length: int) -> np.ndarray:
+    """Run `greedy_coverage` for a query of some length, with the `coverage_bits` of the candidates in rank order."""
+    uncovered = int.from_bytes(np.packbits(np.ones(length, dtype=bool)).tobytes(), "big")
+    selected = np.zeros(len(bits), dtype=bool)
+    for position, row in enumerate(bits):
+        covered = int.from_bytes(row.tobytes(), "big")
+        if not uncovered:
+            break
+        if covered & uncovered:
+            selected[position] = True
+            uncovered &= ~covered
+    return selected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from hashlib import blake2b
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from fairseq_seg.corpus.dictionary import EOS, SPECIAL, UNKNOWN
 from fairseq_seg.corpus.huffman import HUFFMAN_MAGIC, read_huffman
+from fairseq_seg.corpus.values import Values
 
 # Rows processed at once.
 ROW_BLOCK = 4096
@@ -28,10 +30,12 @@ class Sequences:
     """A read-only list of token-id arrays: row i is ``flat[starts[i] : starts[i] + lengths[i]]``.
 
     A final eos is never part of a row, because the fuzzy score (Eq. 3), the coverage (Alg. 1) and the fingerprint are
-    all defined without it. Rows that were read from text have their `lines`, too.
+    all defined without it. Rows that were read from text have their `lines`, too; rows with protected tokens have the
+    `values` of their reserved symbols.
     """
 
     lines: list[str] | None = None
+    values: Values | None = None
 
     def __init__(self, flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray):
         self.flat = flat
@@ -119,6 +123,16 @@ class Sequences:
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[row] for row in range(len(self)))
 
+    def with_values(self, values: Values) -> Sequences:
+        """Return the same rows with values."""
+        found = copy(self)
+        found.values = values
+        return found
+
+    def values_of(self, row: int) -> list[str] | None:
+        """Return the values of a row, None if there are none."""
+        return None if self.values is None else self.values[row]
+
     def symbols(self, rows: slice) -> np.ndarray:
         """Return the symbols of some rows, one row after the other."""
         lengths = self.lengths[rows]
@@ -133,7 +147,7 @@ def blocks(count: int) -> Iterator[slice]:
 
 
 def row_keys(*sides: Sequences) -> np.ndarray:
-    """Return a 64-bit key per row; two rows have the same key if all their sides hold the same symbols.
+    """Return a 64-bit key per row; two rows have the same key if all their sides hold the same symbols and values.
 
     ``row_keys(source)`` identifies equal sources, ``row_keys(source, target)`` equal pairs ("exact copies"). A key is
     the sum of a hash of each (side, position, symbol) of the row, which needs no loop over the rows.
@@ -148,6 +162,9 @@ def row_keys(*sides: Sequences) -> np.ndarray:
             # The sums wrap around at 64 bits, and so do their differences.
             sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
             keys[rows] += sums[ends] - sums[ends - lengths]
+        if side.values is not None:
+            some = side.values.keys != 0
+            keys[some] += mix(side.values.keys[some], number + len(sides))
     return keys
 
 
@@ -160,7 +177,7 @@ def mix(values: np.ndarray, seed: int) -> np.ndarray:
 
 
 def fingerprint(source: Sequences, target: Sequences) -> str:
-    """Identify a parallel corpus by its symbols, 16 hexadecimal digits; a final eos does not count."""
+    """Identify a parallel corpus by its symbols and values, 16 hexadecimal digits; a final eos does not count."""
     digest = blake2b(digest_size=8)
     for side in (source, target):
         for rows in blocks(len(side)):
@@ -168,4 +185,13 @@ def fingerprint(source: Sequences, target: Sequences) -> str:
             digest.update(side.symbols(rows).astype("<u4").tobytes())
         # Ends the side, so that moving a row from one side to the other changes the fingerprint.
         digest.update(f"|{len(side)}|".encode())
+        if side.values is not None:
+            digest.update(side.values.keys.astype("<u8").tobytes())
     return digest.hexdigest()
+
+
+def side_fingerprint(side: Sequences) -> str:
+    """Identify the symbols of one side, whatever their values."""
+    plain = copy(side)
+    plain.values = None
+    return fingerprint(plain, Sequences.from_rows([]))

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
 
 from fairseq_seg.corpus.dictionary import EOS, PAD, SPECIAL, UNKNOWN
+from fairseq_seg.corpus.notation import notation_of
+from fairseq_seg.corpus.protection import Protection
 from fairseq_seg.corpus.subwords import one_blank
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import read_lines, write_whole
 
 
-def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
-    """Train a BPE model of `vocab_size` symbols on text files; write `prefix`.model and `prefix`.dict.txt."""
+def train_subwords(
+    inputs: list[Path], prefix: Path, vocab_size: int, kinds: Sequence[str] = (), lang: str | None = None
+) -> None:
+    """Train a BPE model of `vocab_size` symbols on text files; write `prefix`.model and `prefix`.dict.txt.
+
+    Tokens of these `kinds` become reserved symbols. How numbers are written depends on `lang`, by default the extension
+    of the first file, and on the text.
+    """
     import sentencepiece
 
     def sentences() -> Iterator[str]:
@@ -29,6 +37,10 @@ def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
     lines = list(tqdm(sentences(), desc="reading", unit=" lines"))
     if not lines:
         raise SegError(f"{', '.join(map(str, inputs))}: no text to train on: give at least one non-empty file.")
+    protection = None
+    if kinds:
+        protection = Protection(tuple(kinds), notation_of(lang or inputs[0].suffix[1:], lines))
+        lines = without_tokens(lines, protection)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -44,6 +56,7 @@ def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
             eos_id=EOS,
             unk_id=UNKNOWN,
             minloglevel=2,
+            user_defined_symbols=[] if protection is None else protection.symbols,
         )
     except RuntimeError as error:
         raise SegError(_explain(str(error), vocab_size)) from None
@@ -54,6 +67,20 @@ def train_subwords(inputs: list[Path], prefix: Path, vocab_size: int) -> None:
             stream.write(f"{processor.id_to_piece(index)} 1\n".encode())
     with write_whole(Path(f"{prefix}.model")) as stream:
         stream.write(model.getvalue())
+
+
+def without_tokens(lines: list[str], protection: Protection) -> list[str]:
+    """Put reserved symbols in place of tokens, so that no subword is spent on them.
+
+    A last line has all characters of the tokens: those that stay text need subwords, too.
+    """
+    protected: list[str] = []
+    characters: set[str] = set()
+    for line in tqdm(lines, desc="protecting", unit=" lines"):
+        found = protection.source(line)
+        protected.append(found.text)
+        characters.update(*found.values)
+    return [*protected, " ".join(sorted(characters - set(" ⟦⟧")))]
 
 
 def _explain(error: str, vocab_size: int) -> str:

@@ -109,7 +109,9 @@ class SegCrossEntropy(FairseqCriterion):
         target = sample["target"]
         real = target.ne(self.padding_idx)
         read, log_gen = extra["copy"], None
-        if self.label_smoothing > 0:
+        if logits is None:
+            generated = extra["generated"]
+        elif self.label_smoothing > 0:
             log_gen = F.log_softmax(logits, dim=-1, dtype=torch.float32)
             generated = log_gen.gather(-1, target.unsqueeze(-1)).squeeze(-1)
         else:
@@ -138,6 +140,7 @@ class SegCrossEntropy(FairseqCriterion):
         logging_output = {
             "loss": loss.detach(),
             "nll_loss": nll_loss.detach(),
+            "plain_nll": -(generated * real).sum().detach(),
             "ntokens": sample["ntokens"],
             "nsentences": target.size(0),
             "sample_size": sample_size,
@@ -156,6 +159,7 @@ class SegCrossEntropy(FairseqCriterion):
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
         slots_seen = total("memory_ntokens")
         if slots_seen > 0:
+            metrics.log_scalar("plain_nll", total("plain_nll") / ntokens / math.log(2), ntokens, round=3)
             for name in FIGURES:
                 metrics.log_scalar(name, total(f"memory_{name}") / slots_seen, slots_seen, round=3)
 

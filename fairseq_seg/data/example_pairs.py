@@ -1,6 +1,6 @@
 """Turn retrieved ids into rows of tokens: the pairs of each example, and the layout of a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_seg.cache.address import pair_address
-from fairseq_seg.corpus.alignment import shared_positions
+from fairseq_seg.corpus.alignment import Renumbering, matching_blocks, shared_positions
 from fairseq_seg.corpus.dictionary import EOS, PAD, UNKNOWN
 from fairseq_seg.corpus.pairs import PairTable, RankedPairs
 
@@ -45,6 +45,9 @@ class ExamplePairs:
         self.starts, self.ids, self._scores = ranked.starts, ranked.ids, ranked.scores if scored else None
         self._exact = exact
         self.counts = ranked.counts
+        source, target = (spelling.reserved for spelling in self.table.spellings)
+        self._classes = None if source is None else source.classes
+        self._renumber = None if source is None or target is None else Renumbering(source, target)
         lengths = np.maximum(self.table.source.lengths[self.ids], self.table.target.lengths[self.ids])
         self.longest = prefix_max(lengths + 1, self.starts)
 
@@ -98,8 +101,10 @@ class ExamplePairs:
             tokens (P, T'), lengths (P,). The slots of each sentence in rank order: slots (B, S), pair * T' + step,
             without unknown symbols, padded with -1; ranks (B, S), the rank of each slot's pair. sizes, a list: for each
             k from 1, the number of pairs in the first k ranks, and the largest number of slots that a sentence has of
-            them. With `sentences`: shared (B, R, S'), see `overlap`. For a cache: addresses and shapes (slots, S'), one
-            per distinct pair, and places, the distinct pairs of each sentence.
+            them. With `sentences`: shared (B, R, S'), see `overlap`, and, if tokens are protected, symbols (B, S), the
+            slots' symbols with the sentence's own numbers. For a cache: addresses and shapes (slots, S'), one per
+            distinct pair; places, the distinct pairs of each sentence; and kept, which of each pair's slots it has, or
+            None for all.
         """
         place: dict[int, int] = {}
         pairs_of_ranks = []
@@ -118,22 +123,30 @@ class ExamplePairs:
         # An unknown symbol is not a slot, because a copy of it would be unreadable.
         known = [np.flatnonzero(target.numpy() != UNKNOWN) for target in targets]
         places = [[place[int(pair)] for pair in row] for row in rows]
-        none = np.zeros(0, dtype=np.int64)
-        slots = [np.concatenate([none, *(pair * width + known[pair] for pair in row)]) for row in places]
-        ranks = [np.repeat(np.arange(len(row)), [len(known[pair]) for pair in row]) for row in places]
-        slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
+        chosen = [[known[pair] for pair in row] for row in places]
         more: PairBatch = {}
         if sentences is not None:
-            shared = torch.zeros(len(rows), len(pairs_of_ranks), max(map(len, sources)), dtype=torch.bool)
-            as_lists = [source.tolist() for source in sources]
-            for row, sentence, numbers in zip(shared, sentences, places, strict=True):
-                for at_rank, pair in zip(row, numbers, strict=False):
-                    at_rank[: len(sources[pair])] = torch.from_numpy(shared_positions(sentence, as_lists[pair]))
-            more["shared"] = shared
+            more["shared"], symbols = self._align(sentences, places, sources, targets)
+            if symbols is not None:
+                chosen = [[np.flatnonzero((x >= 0) & (x != UNKNOWN)) for x in row] for row in symbols]
+                of_slots = [
+                    joined(x[at] for x, at in zip(*row, strict=True)) for row in zip(symbols, chosen, strict=True)
+                ]
+                more["symbols"] = data_utils.collate_tokens([torch.from_numpy(row) for row in of_slots], PAD)
+        slots = [
+            joined(pair * width + at for pair, at in zip(*row, strict=True)) for row in zip(places, chosen, strict=True)
+        ]
+        ranks = [np.repeat(np.arange(len(row)), [len(at) for at in row]) for row in chosen]
+        slots_of_ranks = [max(int((row < k).sum()) for row in ranks) for k in range(1, len(pairs_of_ranks) + 1)]
         if self.cached:
             addresses = [pair_address(*(side.numpy() for side in pair)) for pair in zip(sources, targets, strict=True)]
             shapes = [(len(known[pair]), len(source)) for pair, source in enumerate(sources)]
-            more |= {"addresses": addresses, "places": places, "shapes": shapes}
+            more |= {"addresses": addresses, "places": places, "shapes": shapes, "kept": None}
+            if "symbols" in more:
+                more["kept"] = [
+                    [np.searchsorted(known[pair], at) for pair, at in zip(*row, strict=True)]
+                    for row in zip(places, chosen, strict=True)
+                ]
         return {
             "src_tokens": data_utils.collate_tokens(sources, PAD),
             "src_lengths": torch.tensor([len(source) for source in sources]),
@@ -145,6 +158,38 @@ class ExamplePairs:
             "sizes": list(zip(pairs_of_ranks, slots_of_ranks, strict=True)),
             **more,
         }
+
+    def _align(
+        self,
+        sentences: Sequence[Sequence[int]],
+        places: Sequence[Sequence[int]],
+        sources: Sequence[Tensor],
+        targets: Sequence[Tensor],
+    ) -> tuple[Tensor, list[list[np.ndarray]] | None]:
+        """Align each sentence with the sources of its pairs.
+
+        Returns:
+            Which symbols of each source it shares, (B, R, S'); and, if tokens are protected, the symbols of the slots
+            of each of its pairs, (T',), -1 for no slot.
+        """
+        ranks = max(map(len, places))
+        shared = torch.zeros(len(sentences), ranks, max(map(len, sources)), dtype=torch.bool)
+        as_lists = [source.tolist() for source in sources]
+        classes = as_lists if self._classes is None else [self._classes[x].tolist() for x in as_lists]
+        symbols: list[list[np.ndarray]] = [[] for _ in sentences]
+        for row, sentence, numbers, of_slots in zip(shared, sentences, places, symbols, strict=True):
+            own = sentence if self._classes is None else self._classes[sentence].tolist()
+            for at_rank, pair in zip(row, numbers, strict=False):
+                blocks = matching_blocks(own, classes[pair])
+                at_rank[: len(as_lists[pair])] = torch.from_numpy(shared_positions(blocks, as_lists[pair]))
+                if self._renumber is not None:
+                    of_slots.append(self._renumber(sentence, as_lists[pair], targets[pair].numpy(), blocks))
+        return shared, None if self._renumber is None else symbols
+
+
+def joined(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """Concatenate arrays of ids, of which there may be none."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
 def as_tokens(symbols: np.ndarray) -> Tensor:
@@ -165,4 +210,6 @@ def limit(batch: PairBatch, k: int) -> PairBatch | None:
         "ranks": ranks,
         "sizes": batch["sizes"][:k],
         **({"shared": batch["shared"][:, :k]} if "shared" in batch else {}),
+        **({"symbols": batch["symbols"][:, :slots].masked_fill(ranks >= k, PAD)} if "symbols" in batch else {}),
+        **({"addresses": batch["addresses"][:pairs]} if "addresses" in batch else {}),
     }

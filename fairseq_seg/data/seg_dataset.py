@@ -8,8 +8,11 @@ from fairseq.data import LanguagePairDataset, data_utils
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from fairseq_seg.corpus.reserved import parse
 from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.subwords import shown
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens
+from fairseq_seg.data.valued_dictionary import split_values
 from fairseq_seg.errors import SegError, hook
 
 logger = logging.getLogger(__name__)
@@ -32,12 +35,18 @@ class Tokens(Dataset):
     def __len__(self) -> int:
         return len(self.order)
 
+    def values(self, index: int) -> list[str]:
+        """Return the values of a sentence's reserved symbols."""
+        return self.side.values_of(self.order[index]) or []
+
     @hook
     def get_original_text(self, index: int) -> str:
         """Return a sentence's own words, which --replace-unk puts in place of unknown symbols."""
         if self.side.lines is None:
             raise SegError("--replace-unk needs the words of the source: use fairseq-preprocess --dataset-impl raw.")
-        return self.side.lines[self.order[index]]
+        line, values = self.side.lines[self.order[index]], iter(self.values(index))
+        words = ((word, parse(word)) for word in line.split(" "))
+        return " ".join(word if found is None else shown(next(values, word), found.begins) for word, found in words)
 
 
 def order_of_parts(sizes: Sequence[int], combine: bool, upsample: int) -> np.ndarray:
@@ -50,11 +59,16 @@ def order_of_parts(sizes: Sequence[int], combine: bool, upsample: int) -> np.nda
 
 
 class SegDataset(LanguagePairDataset):
-    """fairseq's pairs, right-padded, each with its retrieved pairs; batching never drops an example."""
+    """fairseq's pairs, right-padded, each with its retrieved pairs; batching never drops an example.
 
-    def __init__(self, *args, retrieved: ExamplePairs | None = None, **kwargs):
+    Args:
+        retrieved: the retrieved pairs of every example. valued: batches have the `values` of their sentences, source
+            and target, which only translation needs.
+    """
+
+    def __init__(self, *args, retrieved: ExamplePairs | None = None, valued: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
-        self.retrieved = retrieved
+        self.retrieved, self.valued = retrieved, valued
 
     def __getitem__(self, index: int) -> dict:
         example = super().__getitem__(index)
@@ -65,11 +79,15 @@ class SegDataset(LanguagePairDataset):
     def collater(self, samples: list[dict], pad_to_length=None) -> dict:
         """Return fairseq's batch, with the retrieved pairs in `net_input` and, if there are any, exact targets."""
         batch = super().collater(samples, pad_to_length)
+        if batch and self.valued:
+            sides = [side for side in (self.src, self.tgt) if side is not None]
+            batch["values"] = [[side.values(index) for index in batch["id"].tolist()] for side in sides]
         if batch and self.retrieved is not None:
             order = batch["id"].tolist()  # fairseq sorted the batch by length
             of_id = {sample["id"]: sample for sample in samples}
             rows, sentences = ([of_id[index][part] for index in order] for part in ("pairs", "source"))
-            pairs = self.retrieved.collate(rows, [sentence.tolist() for sentence in sentences])
+            plain = [split_values(self.src_dict, sentence.tolist())[0] for sentence in sentences]
+            pairs = self.retrieved.collate(rows, plain)
             if pairs is not None:
                 batch["net_input"]["pairs"] = pairs
             exact = [self.retrieved.exact_target(index) for index in order]

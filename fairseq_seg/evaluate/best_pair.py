@@ -28,4 +28,4 @@ def score_bins(best: np.ndarray) -> np.ndarray:
 
 def best_pairs(ranked: RankedPairs, side: Sequences, spelling: Spelling) -> list[str]:
     """Return one side of each sentence's best pair as text, empty without any; the target side is the TM baseline."""
-    return [spelling.text(side[ids[0]]) if len(ids) else "" for ids, _, _ in ranked]
+    return [spelling.text(side[ids[0]], side.values_of(ids[0])) if len(ids) else "" for ids, _, _ in ranked]

@@ -87,15 +87,15 @@ def load_split(
     pairs = Attached(data, name, Selection(1))
     table = pairs.home.table()
     source_spelling, target_spelling = data.spellings
-    binarized = [target_spelling.text(sentence) for sentence in target]
+    binarized = list(target_spelling.texts(target))
     return Split(
         name=name,
         data=data.folder,
         source_lang=data.source_lang,
         target_lang=data.target_lang,
         subword=target_spelling.kind,
-        sources=[source_spelling.text(sentence) for sentence in source],
-        source_symbols=[" ".join(source_spelling.read(sentence)) for sentence in source],
+        sources=list(source_spelling.texts(source)),
+        source_symbols=[source_spelling.line(ids, source.values_of(row)) for row, ids in enumerate(source)],
         references=read_references(references, binarized, name) if references else binarized,
         references_from=str(references) if references else "the binarized target side, subwords undone",
         best=best_scores(pairs.ranked),

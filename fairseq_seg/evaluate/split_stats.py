@@ -77,7 +77,7 @@ def split_stats(split: str, data: DataBin, subword: str | None = None) -> SplitS
     if split != TRAIN and len(ranked):
         spelling = Spelling(data.dictionaries[1], subword)
         copies = best_pairs(ranked, memory_target, spelling)
-        references = [spelling.text(sentence) for sentence in target]
+        references = list(spelling.texts(target))
         bleu, signature = bleu_by_bin(copies, references, bins)
     pair_keys, source_keys = row_keys(source, target), row_keys(source)
     return SplitStats(

@@ -12,8 +12,10 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
+from fairseq_seg.corpus.reserved import parse
 from fairseq_seg.corpus.subwords import Spelling
 from fairseq_seg.data.seg_dataset import SegDataset
+from fairseq_seg.data.valued_dictionary import plain_tokens, split_values
 from fairseq_seg.explain.records import Explanation, RetrievedPair, Slot, Token, merge_words
 from fairseq_seg.modules.fusion import target_log_prob
 
@@ -24,25 +26,33 @@ if TYPE_CHECKING:
 
 def explain(model: SegGRUModel, dataset: SegDataset, translations: list[Tensor]) -> list[Explanation]:
     """Explain the translations (token ids with eos) of all sentences of a dataset, in one batch."""
-    examples = [{**dataset[index], "target": target} for index, target in enumerate(translations)]
+    plain = [plain_tokens(dataset.tgt_dict, target) for target in translations]
+    examples = [{**dataset[index], "target": target} for index, target in enumerate(plain)]
     batch = dataset.collater(examples)
     device = next(model.parameters()).device
     batch = utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+    batch["net_input"]["src_tokens"] = plain_tokens(dataset.src_dict, batch["net_input"]["src_tokens"])
     traced = dict(zip(batch["id"].tolist(), trace(model, batch["net_input"], batch["target"]), strict=True))
     source, target = Spelling(dataset.src_dict.symbols), Spelling(dataset.tgt_dict.symbols)
     attended = attended_sources(model, batch)
     explanations = []
     for index, example in enumerate(examples):
         pairs = [] if dataset.retrieved is None else retrieved_pairs(dataset.retrieved, index, target)
+        for symbol, id in zip(traced[index], translations[index].tolist(), strict=True):
+            symbol.text = dataset.tgt_dict[id]  # with the value of a reserved symbol
         words = merge_words(traced[index][:-1], pairs, target)
-        for slot in (word.slot for word in words):
+        # A word with a protected token has the sentence's own, whatever the pair's source has in its place.
+        spelled = target.words([symbol.text for symbol in traced[index][:-1]])
+        protected = [any(parse(target.symbols[int(plain[index][place])]) for place in places) for _, places in spelled]
+        for slot in (word.slot for word, given in zip(words, protected, strict=True) if not given):
             if slot is not None and dataset.retrieved is not None and (index, slot.pair) in attended:
-                symbols = source.read(dataset.retrieved.table.source[dataset.retrieved.row(index)[slot.pair]])
+                side, pair = dataset.retrieved.table.source, dataset.retrieved.row(index)[slot.pair]
+                symbols = source.read(side[pair], side.values_of(pair))
                 _, steps = target.words(pairs[slot.pair].target_symbols)[slot.position]
                 slot.source = most_attended(attended[index, slot.pair][steps], source, symbols)
         explanations.append(
             Explanation(
-                source=source.text(example["source"]),
+                source=source.text(*split_values(dataset.src_dict, example["source"].tolist())),
                 translation=" ".join(word.text for word in words),
                 fusion=model.decoder.fusion,
                 pairs=pairs,
@@ -83,7 +93,7 @@ def retrieved_pairs(retrieved: ExamplePairs, index: int, spelling: Spelling) -> 
     """Return the pairs of an example, best first; `spelling` is the target's."""
     table, pairs = retrieved.table, []
     for pair, score in zip(retrieved.row(index).tolist(), retrieved.scores(index).tolist(), strict=True):
-        symbols = spelling.read(table.target[pair])
+        symbols = spelling.read(table.target[pair], table.target.values_of(pair))
         words = [text for text, _ in spelling.words(symbols)]
         pairs.append(RetrievedPair(table.id(pair), table.origin(pair), score, *table.text(pair), symbols, words))
     return pairs

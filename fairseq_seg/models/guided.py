@@ -5,25 +5,32 @@ They register parameters, convert batches and follow the beam. `modules/guided.p
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.models import (
+    MODEL_DATACLASS_REGISTRY,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+)
 from torch import Tensor, nn
 
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.reserved import ReservedIds
 from fairseq_seg.errors import SegError, hook
 from fairseq_seg.modules.fusion import log_probs as mixed_log_probs
 from fairseq_seg.modules.guided import GuidedTranslator, Output, Pairs, Prepared
 from fairseq_seg.modules.keys import KINDS
 from fairseq_seg.modules.memory import Gate, SlotReader, Slots
 from fairseq_seg.modules.overlap import Overlap
-from fairseq_seg.modules.translator import Translator, each
-from fairseq_seg.tasks.presets import by_preset
-from fairseq_seg.tasks.seg_translation import with_plain_spaces  # also registers the task, for `from_pretrained`
+from fairseq_seg.modules.own_symbols import OwnSymbols
+from fairseq_seg.modules.translator import Pass, Translator, each
+from fairseq_seg.tasks import seg_translation  # noqa: F401, registers the task, for `from_pretrained`
+from fairseq_seg.tasks.presets import by_preset, spelled
 
 logger = logging.getLogger(__name__)
 STATE = "guided"  # the name of the beam's state among fairseq's incremental states
@@ -43,13 +50,14 @@ class MemoryConfig(FairseqDataclass):
         metadata={
             "help": "the keys of the slots: the attention context of each step of the retrieved pair (the paper), the "
             "context and the decoder's state, which knows what precedes the slot (beyond the paper), or a "
-            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline)" + by_preset("memory_keys")
+            "bidirectional GRU over the retrieved target alone (the CopyNet-style baseline), found by the "
+            "decoder's state (target) or by the context (target-context)" + by_preset("memory_keys")
         },
     )
     memory_match: Optional[ChoiceEnum(["diagonal", "full"])] = field(  # type: ignore[valid-type]  # noqa: UP045
         default=None,
         metadata={
-            "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target"
+            "help": "the matrix M that compares a context with the keys (Eq. 4); always full with --memory-keys target*"
             + by_preset("memory_match")
         },
     )
@@ -58,7 +66,7 @@ class MemoryConfig(FairseqDataclass):
         default=None,
         metadata={
             "help": "True: tell the match and the gate which words of a retrieved source the sentence shares, so that "
-            "words that changed are not copied (beyond the paper); not with --memory-keys target"
+            "words that changed are not copied (beyond the paper); not with --memory-keys target*"
             + by_preset("memory_overlap"),
             "argparse_const": "True",
         },
@@ -82,23 +90,41 @@ class MemoryConfig(FairseqDataclass):
         default=False,
         metadata={"help": "no gradient through the memory's keys and values: cheaper, but not as in the paper"},
     )
+    freeze_translator: bool = field(
+        default=False,
+        metadata={
+            "help": "train the memory's own parameters alone: the translator of --finetune-from-model stays exactly as "
+            "it is, without dropout; with --memory-cache, its passes are computed once. See seg-guide"
+        },
+    )
     memory_k: int = -1  # that of the task; a checkpoint remembers what it was trained with
 
 
 def guide(translator: Translator, cfg: MemoryConfig, pad: int) -> GuidedTranslator:
     """Return a translator with the memory that the options ask for."""
-    if cfg.memory_keys == "target" and (cfg.detach_memory or translator.state_size % 2):
+    kind = KINDS[str(cfg.memory_keys)]
+    if not kind.needs_pass and (cfg.detach_memory or translator.state_size % 2):
         raise SegError(
-            "--memory-keys target needs an even --hidden-size, and cannot learn with --detach-memory: change them."
+            f"--memory-keys {cfg.memory_keys} needs an even --hidden-size, and cannot learn with --detach-memory: "
+            "change them."
         )
-    if cfg.memory_keys == "target" and cfg.memory_overlap:
-        raise SegError("--memory-overlap needs keys that look at the retrieved source, not --memory-keys target.")
-    full = cfg.memory_match == "full" or cfg.memory_keys == "target"
-    keys = KINDS[str(cfg.memory_keys)](translator, full)
+    if not kind.needs_pass and cfg.memory_overlap:
+        raise SegError(
+            f"--memory-overlap needs keys that look at the retrieved source, not --memory-keys {cfg.memory_keys}."
+        )
+    keys = kind(translator, cfg.memory_match == "full" or not kind.needs_pass)
     gate = Gate(translator.context_size, translator.state_size, cfg.gate_hidden, cfg.gate_bias)
     overlap = Overlap(gate.from_value.out_features) if cfg.memory_overlap else None
     memory = SlotReader(keys, gate, cfg.coverage_penalty, overlap)
     return GuidedTranslator(translator, memory, str(cfg.fusion), pad, cfg.detach_memory)
+
+
+def only_own(source: Dictionary, target: Dictionary) -> OwnSymbols | None:
+    """Return what keeps reserved symbols of other sentences out of a translation, None if nothing is protected."""
+    keys = [ReservedIds.of(dictionary.symbols) for dictionary in (source, target)]
+    if keys[0] is None or keys[1] is None:
+        return None
+    return OwnSymbols(*(torch.from_numpy(of_side.keys) for of_side in keys if of_side is not None))
 
 
 class Adapter(nn.Module):
@@ -122,48 +148,84 @@ class Adapter(nn.Module):
         for name, child in part.named_modules(remove_duplicate=False):  # a shared matrix has two names
             if name and "." not in name:
                 self.add_module(name, child)
+        self._part = (part,)
 
     @property
     def guided(self) -> GuidedTranslator:
         return self._guided[0]
 
+    def train(self, mode: bool = True) -> "Adapter":
+        """Set the mode; a frozen translator stays in evaluation mode."""
+        super().train(mode)
+        for child in self.guided.translator.children() if mode else ():
+            if not any(parameter.requires_grad for parameter in child.parameters()):
+                child.train(False)
+        return self
+
+    @property
+    def part(self) -> Any:
+        """The translator's encoder or decoder, whose children these are."""
+        return self._part[0]
+
     def max_positions(self) -> int:
-        return int(1e6)
+        return self.part.max_positions() if hasattr(self.part, "max_positions") else int(1e6)
+
+    def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
+        """Give an old checkpoint's parameters their present names, and drop what is not a parameter."""
+        if f"{name}.symbols" in state_dict:  # of this plugin: no older form than fairseq's third
+            state_dict.setdefault(f"{name}.version", torch.tensor([3.0]))
+        if hasattr(self.part, "upgrade_state_dict_named"):
+            self.part.upgrade_state_dict_named(state_dict, name)
+        for key in ("version", "embed_positions._float_tensor", "embed_positions.weights"):
+            state_dict.pop(f"{name}.{key}", None)
+
+    def set_beam_size(self, beam_size: int) -> None:
+        """Do nothing: told the size of the beam, fairseq's attention would take sentences for hypotheses of one."""
+
+
+class EncoderOut(NamedTuple):
+    """What the encoder prepares for the beam."""
+
+    prepared: Prepared  # once per sentence
+    rows: int  # how many rows of the beam share it
+    lacking: Tensor | None  # the reserved symbols that each sentence lacks, (B, R), see `OwnSymbols`
 
 
 class GuidedEncoder(Adapter, FairseqEncoder):
     """Prepare sentences and their retrieved pairs for beam steps."""
 
-    def __init__(self, dictionary, guided: GuidedTranslator):
+    def __init__(self, dictionary, guided: GuidedTranslator, own_symbols: OwnSymbols | None):
         super().__init__(dictionary)
         self.adopt(guided, guided.translator.encoder)
+        self.own_symbols = own_symbols
 
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None, **unused
-    ) -> tuple[Prepared, int]:
+    ) -> EncoderOut:
         """Return what was prepared for each sentence, and the number of rows that share it."""
-        return self.guided.prepare(src_tokens, src_lengths, pairs, slots), src_tokens.size(0)
+        lacking = None if self.own_symbols is None else self.own_symbols(src_tokens)
+        return EncoderOut(self.guided.prepare(src_tokens, src_lengths, pairs, slots), src_tokens.size(0), lacking)
 
-    def reorder_encoder_out(self, encoder_out: tuple[Prepared, int], new_order: Tensor) -> tuple[Prepared, int]:
+    def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Follow fairseq's beam; the rows of a sentence are adjacent, so everything is kept once per sentence.
 
         At most steps the beams of a sentence only swap places, and nothing moves here. Finished sentences are removed.
         """
-        prepared, rows = encoder_out
+        prepared, rows, lacking = encoder_out
         if new_order.size(0) < rows:
             beam = rows // prepared.annotations.mask.size(0)
             keep = torch.div(new_order[::beam], beam, rounding_mode="floor")
-            prepared = each(prepared, lambda x: x.index_select(0, keep))
-        return prepared, new_order.size(0)
+            prepared, lacking = (each(part, lambda x: x.index_select(0, keep)) for part in (prepared, lacking))
+        return EncoderOut(prepared, new_order.size(0), lacking)
 
 
 class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
     """Beam steps of the guided translator, and its mixture."""
 
-    def __init__(self, dictionary, guided: GuidedTranslator):
+    def __init__(self, dictionary, guided: GuidedTranslator, own_symbols: OwnSymbols | None):
         super().__init__(dictionary)
         self.adopt(guided, guided.translator.decoder)
-        self.memory = guided.memory
+        self.memory, self.own_symbols = guided.memory, own_symbols
         self._nan: Tensor | None = None
 
     @property
@@ -171,14 +233,14 @@ class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
         return self.guided.fusion
 
     def forward(
-        self, prev_output_tokens: Tensor, encoder_out: tuple[Prepared, int], incremental_state: dict, **unused
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, incremental_state: dict, **unused
     ) -> tuple[Tensor, dict]:
         """Return the logits (R, 1, V) of one step for R = B * beam rows, and `extra`."""
         state = self.get_incremental_state(incremental_state, STATE)
         state, output = self.guided.step(prev_output_tokens[:, -1], state, encoder_out[0])
         self.set_incremental_state(incremental_state, STATE, state)
         logits, attention = (x.reshape(-1, 1, x.size(-1)) for x in (output.logits, output.attention))
-        return logits, self.extra(output._replace(attention=attention))
+        return logits, {**self.extra(output._replace(attention=attention)), "lacking": encoder_out.lacking}
 
     def extra(self, output: Output) -> dict:
         """Return what accompanies the logits: `copy` is to be mixed in, `read` is the result of the read, for logs."""
@@ -201,6 +263,8 @@ class GuidedDecoder(Adapter, FairseqIncrementalDecoder):
                 raise SegError("The mixture with the memory needs whole sentences: leave out --softmax-batch.")
             logits = logits.view(*copies.gate.shape, -1)
         log_p = mixed_log_probs(logits, copies).view(shape)
+        if self.own_symbols is not None and extra.get("lacking") is not None:
+            log_p = self.own_symbols.mask(log_p, extra["lacking"])
         if not self.training:
             # fairseq's search silently turns NaN into -inf. One NaN spoils its whole row, so checking one column is
             # enough. The result stays on the device, because reading it here would cost a sync per step.
@@ -220,19 +284,38 @@ class GuidedModel(FairseqEncoderDecoderModel):
     embeddings = "embed.weight"  # the name of the embeddings in encoder and decoder
 
     @classmethod
+    def sizes_of(cls, checkpoint: str) -> dict[str, Any]:
+        """Return the options of a checkpoint that its parameters depend on, the memory's left out."""
+        return {}
+
+    @classmethod
+    def take_sizes(cls, cfg: Any, checkpoint: str) -> None:
+        """Set sizes to those of the checkpoint that training starts from; refuse those that were given otherwise."""
+        defaults = MODEL_DATACLASS_REGISTRY[cfg._name]
+        for name, size in cls.sizes_of(checkpoint).items():
+            given = getattr(cfg, name)
+            if given not in (getattr(defaults, name), size):
+                raise SegError(f"{checkpoint} was trained with {spelled(name)} {size}, not {given}: leave that out.")
+            setattr(cfg, name, size)
+
+    @classmethod
     @hook
     def around(cls, translator: Translator, cfg: MemoryConfig, task) -> "GuidedModel":
         """Build the model from a translator and the memory around it."""
         if cfg.memory_keys is None:  # the task resolves the preset
             raise SegError("A model with a memory needs --task seg_translation: give this task, or another --arch.")
         source, target = task.source_dictionary, task.target_dictionary
+        if cfg.freeze_translator:
+            for parameter in translator.parameters():
+                parameter.requires_grad_(False)
         if cfg.memory_k == 0 and task.cfg.memory_k > 0:
             logger.warning(
                 "the checkpoint was trained without a memory, so its copy gate is untrained: use --memory-k 0, or "
                 "continue its training with a memory (fairseq-train --finetune-from-model)"
             )
         guided = guide(translator, cfg, target.pad())
-        return cls(GuidedEncoder(source, guided), GuidedDecoder(target, guided))
+        own_symbols = only_own(source, target)
+        return cls(GuidedEncoder(source, guided, own_symbols), GuidedDecoder(target, guided, own_symbols))
 
     @property
     def guided(self) -> GuidedTranslator:
@@ -245,13 +328,24 @@ class GuidedModel(FairseqEncoderDecoderModel):
         prev_output_tokens: Tensor,
         pairs: Pairs | None = None,
         slots: Slots | None = None,
+        kept: Any = None,
+        of_pairs: Pass | None = None,
         **unused,
-    ) -> tuple[Tensor, dict]:
+    ) -> tuple[Tensor | None, dict]:
         """Return the logits (B, T, V) of teacher forcing, and `extra`; mix them with `get_normalized_probs`.
 
         Args:
             pairs: the result of `ExamplePairs.collate`. slots: the same from a cache.
+            kept: the `KeptPass` of a frozen translator. There are no logits then: log p_gen is in `extra`.
+            of_pairs: that over the pairs.
         """
+        if kept is not None:
+            read = self.guided.read_passed(kept.passed, pairs, of_pairs)
+            generated = kept.generated
+            if read is None:  # as in `GuidedTranslator.forward`
+                generated = generated + 0 * sum(parameter.sum() for parameter in self.decoder.memory.parameters())
+            output = Output(kept.passed.states, kept.passed.attention, read, read)
+            return None, self.decoder.extra(output) | {"generated": generated}
         output = self.guided(src_tokens, src_lengths, prev_output_tokens, pairs, slots)
         return output.logits, self.decoder.extra(output)
 
@@ -270,12 +364,14 @@ class GuidedModel(FairseqEncoderDecoderModel):
         hub = super().from_pretrained(
             str(model_name_or_path), checkpoint_file or "model.pt", data_name_or_path, **kwargs
         )
-        hub.bpe = with_plain_spaces(hub.bpe) or hub.task.build_bpe(None)
+        model = getattr(hub.cfg.bpe, "sentencepiece_model", None)
+        hub.bpe = hub.task.as_encoded(hub.bpe, model) or hub.task.build_bpe(None)
         return hub
 
     @hook
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> None:
         """Load a checkpoint into another kind of memory: missing parameters start fresh, others are dropped."""
+        super().upgrade_state_dict_named(state_dict, name)
         fresh = self.state_dict()
         for side, part in (("source", "encoder"), ("target", "decoder")):
             sizes = [state.get(f"{part}.{self.embeddings}", ()) for state in (state_dict, fresh)]
@@ -315,4 +411,3 @@ class GuidedModel(FairseqEncoderDecoderModel):
         state_dict.update({key: fresh[key] for key in missing})
         if missing:
             logger.info("the memory's parameters %s are not in the checkpoint and start fresh", ", ".join(missing))
-        super().upgrade_state_dict_named(state_dict, name)

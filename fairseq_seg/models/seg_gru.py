@@ -1,9 +1,11 @@
 """The guided GRU translator as fairseq models `seg_gru` and `seg_gru_small`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from fairseq.models import register_model
 
+from fairseq_seg.checkpoints import check_checkpoint, load_state
 from fairseq_seg.errors import SegError
 from fairseq_seg.models.guided import GuidedModel, MemoryConfig
 from fairseq_seg.modules.gru import GRUDecoder, GRUEncoder, GRUTranslator, embedding
@@ -40,6 +42,14 @@ class SegGRUSmallConfig(SegGRUConfig):
 @register_model("seg_gru", dataclass=SegGRUConfig)
 class SegGRUModel(GuidedModel):
     """The guided translator in the paper's sizes."""
+
+    @classmethod
+    def sizes_of(cls, checkpoint: str) -> dict[str, Any]:
+        check_checkpoint(checkpoint)
+        saved = (load_state(checkpoint).get("cfg") or {}).get("model")
+        names = [field.name for field in fields(SegGRUConfig) if field.name not in MemoryConfig.__dataclass_fields__]
+        known = isinstance(saved, dict) and str(saved["_name"]).startswith("seg_gru")
+        return {name: saved[name] for name in names if name != "dropout" and name in saved} if known else {}
 
     @classmethod
     def build_model(cls, cfg: SegGRUConfig, task) -> "SegGRUModel":

@@ -3,7 +3,8 @@
 Pairs come as a dictionary. Of the P distinct pairs of a batch, right-padded, eos at the end: src_tokens (P, S') and
 src_lengths (P,); tokens (P, T') and lengths (P,) of the targets; prev_output_tokens (P, T'), the targets shifted by
 one step. Of the B sentences: slots (B, S), where in the targets each of their slots is, see `lay_out`; ranks (B, S),
-the rank of each slot's pair; for the overlap, shared (B, R, S'), see `overlap`.
+the rank of each slot's pair; for the overlap, shared (B, R, S'), see `overlap`; symbols (B, S), if slots have other
+symbols for a sentence than `tokens` says.
 
 The memory feeds back into no recurrence: z_t depends on z_{t-1}, y_{t-1} and c_t alone, in both fusions. So in training
 one translator pass runs over sentences and pairs together, and gradients flow through keys and values (Alg. 2).
@@ -105,6 +106,13 @@ class GuidedTranslator(nn.Module):
         read = None if slots is None else self.memory(*self.queries(passed.states, linear, slots), slots)
         return self._output(passed, linear, read, slots)
 
+    def read_passed(self, passed: Pass, pairs: Pairs | None, of_pairs: Pass | None) -> SlotRead | None:
+        """Return the read of sentences whose pass is known, and that over their pairs; see `forward`."""
+        if pairs is None:
+            return None
+        slots = self.write_pairs(pairs, of_pairs)
+        return self.memory(*self.queries(passed.states, self.from_context(passed.contexts, slots), slots), slots)
+
     def run_pairs(self, pairs: Pairs) -> Pass | None:
         """Return a pass over P pairs alone, if their keys need one."""
         if not self.memory.keys.needs_pass:
@@ -138,7 +146,7 @@ class GuidedTranslator(nn.Module):
         self, tokens: Tensor, lengths: Tensor, pairs: Pairs | None = None, slots: Slots | None = None
     ) -> Prepared:
         """Return what the beam steps of B sentences need; arguments as of `forward`."""
-        annotations = self.translator.encode(tokens, lengths)
+        annotations = self.translator.for_steps(self.translator.encode(tokens, lengths))
         if pairs is not None:
             slots = self.write_pairs(pairs, self.run_pairs(pairs))
         if not self.translator.sums_annotations:

@@ -1,11 +1,13 @@
-"""What a slot is found by: three kinds of keys, each with its content score, the first part of Eq. 7.
+"""What a slot is found by: four kinds of keys, each with its content score, the first part of Eq. 7.
 
     ContextKeys       c_t M c'_tau                      the paper's
     ContextStateKeys  c_t M c'_tau + z_t N z'_tau       beyond the paper
     TargetKeys        z_t M k'_tau                      the CopyNet-style baseline
+    TargetContextKeys c_t M k'_tau                      the same, queried as the paper's keys are
 
 A kind derives keys and values from pairs and compares contexts and states with keys. M and N are on the keys' side, so
-that they are applied once per pair. All scores are fp32: one of hundreds has no fraction left in half precision.
+that they are applied once per pair, with the translator's `key_scale`. All scores are fp32: one of hundreds has no
+fraction left in half precision.
 """
 
 from collections.abc import Callable
@@ -36,7 +38,7 @@ class ContextKeys(nn.Module):
 
     def __init__(self, translator: Translator, full: bool):
         super().__init__()
-        self.size = translator.context_size
+        self.size, self.scale = translator.context_size, translator.key_scale
         self.metric = nn.Parameter(torch.eye(self.size) if full else torch.ones(self.size))  # M
 
     def forward(self, passed: Pass, pairs: dict[str, Tensor], embed: Embed) -> tuple[Tensor, Tensor]:
@@ -46,7 +48,7 @@ class ContextKeys(nn.Module):
             passed: the translator's pass over the pairs, if it `needs_pass`.
             pairs: see `guided`. embed: the translator's embeddings of target symbols, (P, T') -> (P, T', E).
         """
-        return times(passed.contexts, self.metric), passed.states
+        return times(passed.contexts, self.scale * self.metric), passed.states
 
     def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor | None:
         """Return the part of the scores that is linear in c; (B, T, C), contexts or annotations -> (B, T, S)."""
@@ -75,7 +77,7 @@ class ContextStateKeys(ContextKeys):
 
     def forward(self, passed: Pass, pairs: dict[str, Tensor], embed: Embed) -> tuple[Tensor, Tensor]:
         keys, values = super().forward(passed, pairs, embed)
-        return torch.cat([keys, times(values, self.state_metric)], dim=-1), values
+        return torch.cat([keys, times(values, self.scale * self.state_metric)], dim=-1), values
 
     def for_states(self, keys: Tensor) -> Tensor:
         return keys[..., -len(self.state_metric) :]
@@ -94,22 +96,43 @@ class TargetKeys(nn.Module):
 
     def __init__(self, translator: Translator, full: bool):
         super().__init__()
-        self.size = translator.state_size
+        self.size, self.scale = translator.state_size, translator.key_scale
         self.gru = BiGRU(translator.embedding_size, self.size // 2)
         self.metric = nn.Parameter(torch.eye(self.size) if full else torch.ones(self.size))
 
     def forward(self, passed: Pass | None, pairs: dict[str, Tensor], embed: Embed) -> tuple[Tensor, Tensor]:
         states = self.gru(embed(pairs["tokens"]), pairs["lengths"])
-        return times(states, self.metric), states
+        return times(states, self.scale * self.metric), states
 
-    def by_context(self, contexts: Tensor, keys: Tensor) -> None:
+    def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor | None:
         return None
 
-    def for_states(self, keys: Tensor) -> Tensor:
+    def for_states(self, keys: Tensor) -> Tensor | None:
         return keys
 
     def scores(self, by_context: Tensor | None, states: Tensor, keys: Tensor) -> Tensor:
         return match(states, keys)
+
+
+class TargetContextKeys(TargetKeys):
+    """The same keys, found by c_t: the paper leaves open which of the two its CopyNet variant asks with.
+
+    c_t is not of the size of k', so M is rectangular, (C, H); it starts with ones on its diagonal.
+    """
+
+    def __init__(self, translator: Translator, full: bool):
+        super().__init__(translator, full)
+        units, self.size = self.size, translator.context_size
+        self.metric = nn.Parameter(torch.eye(self.size, units))
+
+    def by_context(self, contexts: Tensor, keys: Tensor) -> Tensor:
+        return match(contexts, keys)
+
+    def for_states(self, keys: Tensor) -> None:
+        return None
+
+    def scores(self, by_context: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
+        return by_context
 
 
 Keys = ContextKeys | TargetKeys
@@ -117,4 +140,5 @@ KINDS: dict[str, type[ContextKeys] | type[TargetKeys]] = {
     "context": ContextKeys,
     "context-state": ContextStateKeys,
     "target": TargetKeys,
+    "target-context": TargetContextKeys,
 }

@@ -111,7 +111,8 @@ class SlotReader(nn.Module):
             pairs: see `guided`. pad: the padding symbol.
         """
         mask = pairs["slots"] < 0
-        symbols = lay_out(pairs["tokens"], pairs["slots"]).masked_fill(mask, pad)
+        symbols = pairs["symbols"] if "symbols" in pairs else lay_out(pairs["tokens"], pairs["slots"])
+        symbols = symbols.masked_fill(mask, pad)
         keys, gate_values, bias = entries.keys.float(), entries.gate_values.float(), None
         if self.overlap is not None:
             bias, of_gate = self.overlap(slot_overlap(entries.attention, pairs["shared"], pairs["ranks"]))

@@ -21,9 +21,11 @@ class Pass(NamedTuple):
 
 
 def each(parts: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """Return a NamedTuple, which may hold others, with a function applied to every tensor; None stays None."""
+    """Return a NamedTuple or list, which may hold others, with a function applied to every tensor; None stays None."""
     if parts is None:
         return None
+    if isinstance(parts, list):
+        return [each(x, function) for x in parts]
     return type(parts)(*(each(x, function) for x in parts)) if isinstance(parts, tuple) else function(parts)
 
 
@@ -36,6 +38,9 @@ class Translator(nn.Module, ABC):
         sums_annotations: whether c_t is the sum of the annotations' `states` weighted by the attention (Eq. 2). If so,
             beam steps do without c_t: what is linear in c_t is computed once per sentence on all annotations.
 
+        key_scale: a factor of the products of contexts and of states that a match is made of. Those of layers that end
+            in a normalisation grow with their size, and a softmax over them would begin as a choice of one.
+
     Annotations are a NamedTuple of tensors (B, ...), all that decoding needs of B sources; its fields are the
     translator's own, except for `states`, (B, S, C), and `mask`, (B, S), True at padding.
     """
@@ -46,6 +51,7 @@ class Translator(nn.Module, ABC):
     context_size: int
     embedding_size: int
     sums_annotations: bool
+    key_scale: float = 1.0
 
     @abstractmethod
     def encode(self, tokens: Tensor, lengths: Tensor) -> Any:
@@ -58,6 +64,10 @@ class Translator(nn.Module, ABC):
     @abstractmethod
     def run(self, previous: Tensor, annotations: Any) -> Pass:
         """Return all steps of teacher forcing; previous symbols y_{t-1} (B, T)."""
+
+    def for_steps(self, annotations: Any) -> Any:
+        """Return annotations with all that steps need of them, computed once per sentence."""
+        return annotations
 
     @abstractmethod
     def step(self, previous: Tensor, state: Any, annotations: Any) -> tuple[Any, Pass]:

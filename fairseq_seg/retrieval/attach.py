@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -21,14 +20,14 @@ from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences, row_keys
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
-from fairseq_seg.files import UNFINISHED, write_whole
+from fairseq_seg.files import UNFINISHED
 from fairseq_seg.retrieval.fuzzy import OVERFETCH
+from fairseq_seg.retrieval.parts import open_parts, part_name, read_part, trim, write_part
 from fairseq_seg.retrieval.retriever import Retriever
-from fairseq_seg.retrieval.search import Chunk, open_retriever, retriever_pool
-from fairseq_seg.retrieval.spark import check_master, connect
+from fairseq_seg.retrieval.search import Chunk, Searchable, make_retriever, open_training_set, retriever_pool
+from fairseq_seg.retrieval.spark import check_master, connect, wait_for_part
 
 CHUNK = 500
-CHUNK_COLUMNS = ("starts", "ids", "scores", "covering")
 # This many chunks are searched before another process has started.
 SMALL = 4
 
@@ -47,6 +46,12 @@ class Attaching:
     spark: str | None = None
     spark_partitions: int | None = None
     spark_index: str | None = None
+    spark_parts: str | None = None
+
+    @property
+    def best(self) -> Selection:
+        """The pairs that are kept of each sentence, besides those that Alg. 1 picks."""
+        return Selection(self.keep, "topk", self.min_score)
 
 
 def attach(data: DataBin, splits: list[str], attaching: Attaching) -> None:
@@ -58,10 +63,10 @@ def attach(data: DataBin, splits: list[str], attaching: Attaching) -> None:
     present = [split for split in splits if split in data.splits()]
     if not present:
         raise SegError(f"{data.folder} has none of the splits {','.join(splits)}, only {', '.join(data.splits())}.")
-    retriever = open_retriever(home, attaching.settings, attaching.exclude, attaching.shards)
-    print(f"memory: {len(retriever.pairs.source):,} pairs of {home.folder}", flush=True)
+    searchable = open_training_set(home, attaching.settings, attaching.shards)
+    print(f"memory: {len(searchable.pairs.source):,} pairs of {home.folder}", flush=True)
     with ExitStack() as stack:
-        search = ChunkSearch(retriever, home, attaching, stack)
+        search = ChunkSearch(searchable, home, attaching, stack)
         for split in present:
             attach_split(data, split, home, search, attaching)
 
@@ -79,9 +84,14 @@ def check_dictionaries(data: DataBin, home: DataBin) -> None:
 class ChunkSearch:
     """Finds the pairs of chunks of sentences: in this process, in several, or on a cluster."""
 
-    def __init__(self, retriever: Retriever, home: DataBin, attaching: Attaching, stack: ExitStack):
+    def __init__(self, searchable: Searchable, home: DataBin, attaching: Attaching, stack: ExitStack):
         """Search as `Attaching` says; processes and connections end with the stack."""
-        self.retriever, self._home, self._attaching, self._stack = retriever, home, attaching, stack
+        self.searchable, self._home, self._attaching, self._stack = searchable, home, attaching, stack
+
+    @cached_property
+    def _retriever(self) -> Retriever:
+        # Not made where other processes search: it spells out every source in memory.
+        return make_retriever(self.searchable, self._attaching.settings, self._attaching.exclude)
 
     @cached_property
     def _pool(self) -> Callable[[Iterable[Chunk]], Iterator[RankedPairs]]:
@@ -90,7 +100,7 @@ class ChunkSearch:
         return self._stack.enter_context(pool)
 
     @cached_property
-    def _cluster(self) -> Callable[[int, Iterable[Chunk]], Iterator[RankedPairs]]:
+    def _cluster(self) -> Callable[[int, Iterable[Chunk], str | None], Iterator[RankedPairs | None]]:
         from fairseq_seg.retrieval.spark_search import cluster_search
 
         attaching = self._attaching
@@ -99,18 +109,21 @@ class ChunkSearch:
         shared = attaching.spark_index and os.path.abspath(attaching.spark_index)
         if attaching.spark.startswith("local"):  # nothing has to be sent
             shared = shared or os.path.abspath(self._home.folder)
-        options = attaching.settings, attaching.exclude, attaching.spark_partitions, shared
-        return cluster_search(cluster, self.retriever, self._home, *options)
+        options = attaching.settings, attaching.exclude, attaching.best, attaching.spark_partitions, shared
+        return cluster_search(cluster, self.searchable, self._home, *options)
 
-    def __call__(self, count: int, chunks: Iterable[Chunk]) -> Iterator[RankedPairs]:
-        """Yield the pairs of `count` chunks in order."""
+    def __call__(self, count: int, chunks: Iterable[Chunk], parts: Path) -> Iterator[RankedPairs | None]:
+        """Yield the best pairs of `count` chunks in order, or None for one that is already written in ``parts``."""
         if not count:
             return iter(())
         if self._attaching.spark:
-            return self._cluster(count, chunks)
+            return self._cluster(count, chunks, str(parts.absolute()) if self._attaching.spark_parts else None)
+        found: Iterable[RankedPairs]
         if self._attaching.processes == 1 or count <= SMALL:
-            return (self.retriever.search(*chunk) for chunk in chunks)
-        return self._pool(chunks)
+            found = (self._retriever.search(chunk.queries, chunk.exclude) for chunk in chunks)
+        else:
+            found = self._pool(chunks)
+        return (trim(pairs, self._attaching.best) for pairs in found)
 
 
 def attach_split(data: DataBin, split: str, home: DataBin, search: ChunkSearch, attaching: Attaching) -> None:
@@ -123,7 +136,7 @@ def attach_split(data: DataBin, split: str, home: DataBin, search: ChunkSearch, 
     header = {
         "signature": "|".join(
             [
-                f"engine:{search.retriever.engine.signature}",
+                f"engine:{search.searchable.engine.signature}",
                 f"unit:{settings.query_unit}/{settings.score_unit}",
                 f"fetch:{OVERFETCH}x",
                 f"candidates:{settings.candidates}",
@@ -147,57 +160,49 @@ def attach_split(data: DataBin, split: str, home: DataBin, search: ChunkSearch, 
     except AttachedError:
         finished = False
     if not finished:
-        partial = path.with_name(path.name + UNFINISHED)
-        write_attached(path, header, retrieve(split, source, exclude, search, partial, header))
-        shutil.rmtree(partial)
+        parts = Path(attaching.spark_parts or path.parent) / (path.name + UNFINISHED)
+        paths = retrieve(split, source, exclude, search, parts, header)
+        write_attached(path, header, map(read_part, paths))
+        shutil.rmtree(parts)
         attached = AttachedPairs.load(path)
     print(summary(split, attached, source))
     if exclude is not None:
-        count = np.isin(exclude, search.retriever.keys).sum()
+        count = np.isin(exclude, search.searchable.pairs.exclusion_keys(attaching.exclude)).sum()
         copies = len(exclude) - len(np.unique(exclude))
         print(f"  the same {attaching.exclude} excluded for {count:,} sentences; {copies:,} of them repeat another")
 
 
 def retrieve(
-    split: str, source: Sequences, exclude: np.ndarray | None, search: ChunkSearch, partial: Path, header: dict
-) -> Iterator[RankedPairs]:
-    """Yield the pairs of all examples in order, chunk by chunk; finished chunks are not searched again.
+    split: str, source: Sequences, exclude: np.ndarray | None, search: ChunkSearch, parts: Path, header: dict
+) -> list[Path]:
+    """Find the pairs of all examples, chunk by chunk, and return the files of the finished parts in order.
 
-    A chunk is a file in the folder ``partial``, written whole; chunks of other settings or data are thrown away.
+    The pairs of a chunk are a part in the folder ``parts``; those of an earlier run are not searched again.
     """
-    made_for = partial / "header.json"
-    text = json.dumps(header, sort_keys=True)
-    if not made_for.exists() or made_for.read_text(encoding="utf-8") != text:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        made_for.write_text(text, encoding="utf-8")
-    chunks = {
-        partial / f"{start:010}.npz": slice(start, min(start + CHUNK, len(source)))
-        for start in range(0, len(source), CHUNK)
-    }
-    missing = [rows for path, rows in chunks.items() if not path.exists()]
+    open_parts(parts, header)
+    starts = range(0, len(source), CHUNK)
+    chunks = {parts / part_name(start): slice(start, min(start + CHUNK, len(source))) for start in starts}
+    missing = {path: rows for path, rows in chunks.items() if not path.exists()}
     results = search(
         len(missing),
-        (([source[row] for row in range(r.start, r.stop)], None if exclude is None else exclude[r]) for r in missing),
+        (
+            Chunk([source[row] for row in range(r.start, r.stop)], None if exclude is None else exclude[r], path.name)
+            for path, r in missing.items()
+        ),
+        parts,
     )
-    best = Selection(header["kept"], "topk", header["settings"]["min_score"])
     with tqdm(total=len(source), desc=split, unit=" sentences", dynamic_ncols=True) as bar:
         for path, rows in chunks.items():
-            if path.exists():
-                bar.initial += rows.stop - rows.start  # not counted in the rate
+            if path in missing:
+                found = next(results)
+                if found is None:
+                    wait_for_part(path)
+                else:
+                    write_part(path, found)
             else:
-                found = trim(next(results), best)
-                with write_whole(path) as file:
-                    np.savez(file, **{name: getattr(found, name) for name in CHUNK_COLUMNS})
+                bar.initial += rows.stop - rows.start  # not counted in the rate
             bar.update(rows.stop - rows.start)
-            with np.load(path) as chunk:
-                yield RankedPairs(*(chunk[name] for name in CHUNK_COLUMNS))
-
-
-def trim(found: RankedPairs, best: Selection) -> RankedPairs:
-    """Keep the best pairs of each example, and the ones that Alg. 1 picks."""
-    wanted = found.covering.astype(bool) | (found.ranks < best.k)
-    return found.keep(wanted & (found.scores >= np.float32(best.min_score)))
+    return list(chunks)
 
 
 def summary(split: str, attached: AttachedPairs, source: Sequences) -> str:

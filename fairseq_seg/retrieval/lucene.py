@@ -6,33 +6,28 @@ and hands the hits over one by one, which costs more than the search itself.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import make_whole
+from fairseq_seg.retrieval.index import LENGTH_RATIO, STATISTICS, Hits, first_distinct, index_identity, write_identity
 from fairseq_seg.retrieval.statistics import BANDS, Statistics, band_of
 
 FIELD = "symbols"
-STATISTICS = "statistics.npz"
-# To be raised when the files of an index, or what they mean, change.
-FORMAT = 6
 # The index is memory-mapped, outside the heap: a small heap is enough whatever the corpus.
 HEAP = "512m"
 # Lucene buffers this much before it writes a segment.
 BUFFER_MB = 64.0
-# Texts are searched whose length is at least this share of the query's, or the other way round.
-LENGTH_RATIO = 0.5
 # The rarest symbols of a query are searched for: at least this many, and more until the texts that hold them come to
 # this share of all. Frequent symbols take most of the time and say the least.
 FEWEST_SYMBOLS = 8
@@ -167,39 +162,6 @@ def open_directory(java: Callable, folder: Path):
     return java("org.apache.lucene.store.MMapDirectory")(path)
 
 
-def write_identity(folder: Path, identity: dict) -> None:
-    """Write what an index was made from; the last step of making one."""
-    description = json.dumps({"format": FORMAT, "identity": identity}, sort_keys=True)
-    (folder / "identity.json").write_text(description + "\n", encoding="utf-8")
-
-
-def index_identity(folder: Path) -> dict | None:
-    """Read what an index was made from; return None without a finished index of the current format."""
-    try:
-        description = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return description.get("identity") if description.get("format") == FORMAT else None
-
-
-class Hits(NamedTuple):
-    """Texts that a search found, best first: their numbers (H,), BM25 scores (H,) and lengths in symbols (H,)."""
-
-    numbers: np.ndarray
-    scores: np.ndarray
-    lengths: np.ndarray
-
-
-def first_distinct(searches: Iterable[np.ndarray], count: int) -> np.ndarray:
-    """Take ``count`` numbers from the first search, and from the next ones while there are too few."""
-    found = np.zeros(0, dtype=np.int64)
-    for numbers in searches:
-        found = np.concatenate([found, numbers[~np.isin(numbers, found)]])[:count]
-        if len(found) == count:
-            break
-    return found
-
-
 class LuceneIndex:
     """BM25 search in an index that `build_index` wrote.
 
@@ -252,11 +214,18 @@ class LuceneIndex:
         """Run `search` for many texts."""
         return [self.search(text, count) for text in texts]
 
-    def hits(self, text: str, count: int) -> Iterator[Hits]:
-        """Yield the hits of one search after the other; `search` joins as many of them as it needs."""
+    def hits(self, texts: Sequence[str], count: int) -> list[list[Hits]]:
+        """Return, for each text, the hits of the quick search, and of wider ones if these are too few."""
+        return [self._needed_hits(text, count) for text in texts]
+
+    def _needed_hits(self, text: str, count: int) -> list[Hits]:
+        searches: list[Hits] = []
         for documents, found in self._searches(text, count):
             scores = np.array(SCORE.findall(found), dtype=np.float32)
-            yield Hits(self._numbers[documents].astype(np.int64), scores, self._lengths[documents])
+            searches.append(Hits(self._numbers[documents].astype(np.int64), scores, self._lengths[documents]))
+            if len(first_distinct((search.numbers for search in searches), count)) == count:
+                break
+        return searches
 
     def _searches(self, text: str, count: int) -> Iterator[tuple[np.ndarray, str]]:
         """Yield the quick search first, then wider ones for a query for which it does not find enough."""
@@ -329,3 +298,7 @@ def query_builder(boosts: bool):
         options.put("delimiter", BOOST_MARK)
         parts = parts.addTokenFilter("delimitedBoost", options)
     return java("org.apache.lucene.util.QueryBuilder")(parts.build())
+
+
+# As the other engines call it.
+Index = LuceneIndex

@@ -15,7 +15,7 @@ from fairseq_seg.retrieval.unit import Unit
 
 
 class Engine(Protocol):
-    """A search engine over the distinct pairs of a memory; `LuceneIndex` is the default one."""
+    """A search engine over the distinct pairs of a memory; see `fairseq_seg.retrieval.grams` and `.lucene`."""
 
     signature: str
 
@@ -40,6 +40,10 @@ class DistinctPairs:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def exclusion_keys(self, exclusion: str) -> np.ndarray:
+        """Return the key (D,) by which a pair is excluded: its own, or that of its source alone."""
+        return self.keys if exclusion == "pair" else row_keys(self.source)[self.ids]
+
 
 class Retriever:
     """Finds the pairs whose source is most like a sentence (the paper's retrieval stage)."""
@@ -61,7 +65,7 @@ class Retriever:
         self.score_unit = score_unit
         characters = score_unit.characters_of_all(pairs.source)
         self._characters = [characters[row] for row in pairs.ids]
-        self.keys = pairs.keys if exclusion == "pair" else row_keys(pairs.source)[pairs.ids]
+        self.keys = pairs.exclusion_keys(exclusion)
 
     def search(
         self, queries: Sequence[np.ndarray | Sequence[int]], exclude: np.ndarray | None = None, cover: bool = True

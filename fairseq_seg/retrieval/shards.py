@@ -1,28 +1,26 @@
 """An index in several shards, for a training set too large for one; together they find what one index finds.
 
-Text number n is in shard n % N. Every shard scores with the statistics of the whole (see `LuceneIndex`).
+Text number n is in shard n % N. Every shard scores with the statistics of the whole (see the engines' `Index`).
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
+from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import make_whole
-from fairseq_seg.retrieval.lucene import (
-    STATISTICS,
-    Hits,
-    LuceneIndex,
-    build_index,
-    first_distinct,
-    index_identity,
-    write_identity,
-)
-from fairseq_seg.retrieval.statistics import Statistics
+from fairseq_seg.retrieval import grams, lucene
+from fairseq_seg.retrieval.index import STATISTICS, Hits, first_distinct, index_identity, write_identity
+
+# Each has `build_index`, and `Index` and `Statistics` with the same methods.
+ENGINES: dict[str, ModuleType] = {"grams": grams, "lucene": lucene}
 
 # Lucene calculates in single precision, and a shard rounds in other places than a whole index: scores whose ratio is
 # closer to 1 than this count as equal.
@@ -34,13 +32,32 @@ def shard_folder(folder: Path, number: int) -> Path:
     return folder / f"shard{number}"
 
 
+def whole_identity(identity: dict, count: int) -> dict:
+    """Say what all shards together were made from; the format says that the pairs lie beside each shard."""
+    return identity | {"shards": count, "shard_format": 2}
+
+
 def shard_identity(identity: dict, number: int, count: int) -> dict:
     """Say what a shard was made from."""
     return identity | {"shard": number, "shards": count}
 
 
-def build_shards(folder: Path, texts: Callable[[slice], Iterable[str]], identity: dict, count: int) -> None:
+def pairs_path(folder: Path, number: int) -> Path:
+    """Name the file of a shard's pairs: what scoring needs of each beside the index."""
+    return folder / f"pairs{number}.npz"
+
+
+def build_shards(
+    folder: Path,
+    texts: Callable[[slice], Iterable[str]],
+    identity: dict,
+    count: int,
+    engine: str,
+    columns: Callable[[slice], dict[str, Any]] | None = None,
+) -> None:
     """Index texts in ``count`` shards, one after the other; ``texts`` gives those of a slice.
+
+    ``columns`` gives what `ShardSearch` reads of a slice's pairs, which is stored beside each shard.
 
     The folder appears whole or not at all; the finished shards of a stopped run are kept.
     """
@@ -52,10 +69,14 @@ def build_shards(folder: Path, texts: Callable[[slice], Iterable[str]], identity
         for number in range(count):
             shard = shard_folder(beside, number)
             if not shard.exists():
-                build_index(shard, texts(slice(number, None, count)), identities[number])
-        parts = [Statistics.load(shard_folder(beside, number) / STATISTICS) for number in range(count)]
-        Statistics.total(parts).save(beside / STATISTICS)
-        write_identity(beside, identity | {"shards": count})
+                ENGINES[engine].build_index(shard, texts(slice(number, None, count)), identities[number])
+        statistics = ENGINES[engine].Statistics
+        parts = [statistics.load(shard_folder(beside, number) / STATISTICS) for number in range(count)]
+        statistics.total(parts).save(beside / STATISTICS)
+        if columns is not None:
+            for number in range(count):
+                np.savez(pairs_path(beside, number), **columns(slice(number, None, count)))
+        write_identity(beside, whole_identity(identity, count))
 
 
 def shard_count(folder: Path, identity: dict) -> int:
@@ -64,13 +85,13 @@ def shard_count(folder: Path, identity: dict) -> int:
     if found == identity:
         return 1
     count = (found or {}).get("shards", 0)
-    return count if found == identity | {"shards": count} else 0
+    return count if found == whole_identity(identity, count) else 0
 
 
 class Shard:
     """One shard of an index that `build_shards` wrote."""
 
-    def __init__(self, folder: Path, identity: dict, number: int, count: int, k1: float, b: float):
+    def __init__(self, folder: Path, identity: dict, number: int, count: int, settings: SearchSettings):
         """Open one of ``count`` shards, and refuse a shard of anything but ``identity``."""
         found = shard_count(folder, identity)
         if not found:
@@ -78,33 +99,27 @@ class Shard:
         if found != count:
             raise SegError(f"{folder} has {found} shards, but the index of this run has {count}: copy it there.")
         self._number, self._count = number, count
-        whole = Statistics.load(folder / STATISTICS)
+        engine = ENGINES[settings.engine]
+        whole = engine.Statistics.load(folder / STATISTICS)
         parts = shard_identity(identity, number, self._count)
-        self._index = LuceneIndex(shard_folder(folder, number), parts, k1, b, whole)
+        self._index = engine.Index(shard_folder(folder, number), parts, settings.k1, settings.b, whole)
         self.signature = self._index.signature
 
-    def hits(self, text: str, count: int) -> Iterator[Hits]:
-        """Yield what `LuceneIndex.hits` does, with the numbers that the texts have in the whole."""
-        for hits in self._index.hits(text, count):
-            yield hits._replace(numbers=hits.numbers * self._count + self._number)
-
-    def needed_hits(self, text: str, count: int) -> list[Hits]:
-        """Return as many of `hits` as may be needed for ``count`` texts, whatever other shards find.
+    def hits(self, texts: Sequence[str], count: int) -> list[list[Hits]]:
+        """Return the hits that may be needed for ``count`` texts, with the numbers that texts have in the whole.
 
         If this shard alone has enough after a search, all shards together have, and nobody needs the next.
         """
-        searches: list[Hits] = []
-        for hits in self.hits(text, count):
-            searches.append(hits)
-            if len(first_distinct((search.numbers for search in searches), count)) == count:
-                break
-        return searches
+        return [
+            [hits._replace(numbers=hits.numbers * self._count + self._number) for hits in searches]
+            for searches in self._index.hits(texts, count)
+        ]
 
 
 def merge(parts: Sequence[Hits], count: int) -> np.ndarray:
     """Return the numbers of the best ``count`` hits of all shards, in the order in which one index has them.
 
-    Of equal scores Lucene takes the text that was indexed first, and that is the shorter one, then the lower number.
+    Of equal scores an engine takes the text that was indexed first, and that is the shorter one, then the lower number.
     """
     numbers, scores, lengths = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(-scores, kind="stable")
@@ -121,18 +136,20 @@ def join(shards: Sequence[Iterable[Hits]], count: int) -> np.ndarray:
 class ShardedIndex:
     """All shards of an index, searched in this process."""
 
-    def __init__(self, folder: Path, identity: dict, k1: float, b: float):
+    def __init__(self, folder: Path, identity: dict, settings: SearchSettings):
         """Open an index that `build_shards` wrote, and refuse one of anything but ``identity``."""
         self.folder, self.identity, self.count = folder, identity, shard_count(folder, identity)
-        self._shards = [Shard(folder, identity, number, self.count, k1, b) for number in range(self.count)]
+        self._shards = [Shard(folder, identity, number, self.count, settings) for number in range(self.count)]
         self.signature = self._shards[0].signature
 
-    def search_all(self, texts: Iterable[str], count: int) -> list[np.ndarray]:
+    def search_all(self, texts: Sequence[str], count: int) -> list[np.ndarray]:
         """Return, for each text, the numbers of up to ``count`` texts, best first."""
-        return [join([shard.hits(text, count) for shard in self._shards], count) for text in texts]
+        found = zip(*(shard.hits(texts, count) for shard in self._shards), strict=True)
+        return [join(parts, count) for parts in found]
 
 
-def open_engine(folder: Path, identity: dict, k1: float, b: float) -> LuceneIndex | ShardedIndex:
+def open_engine(folder: Path, identity: dict, settings: SearchSettings):
     """Open an index, in one piece or in shards, and refuse one of anything but ``identity``."""
-    sharded = shard_count(folder, identity) > 1
-    return (ShardedIndex if sharded else LuceneIndex)(folder, identity, k1, b)
+    if shard_count(folder, identity) > 1:
+        return ShardedIndex(folder, identity, settings)
+    return ENGINES[settings.engine].Index(folder, identity, settings.k1, settings.b)

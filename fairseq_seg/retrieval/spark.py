@@ -13,15 +13,17 @@ import re
 import signal
 import socket
 import sys
+import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairseq_seg.errors import SegError, need
 
@@ -31,6 +33,10 @@ ANSWER_SECONDS = 10
 PATIENCE_SECONDS = 60
 # Pieces of work that wait at Spark for each core, so that no core ever waits for this process.
 AHEAD = 2
+# How long a file that an executor wrote may take to appear here: network file systems remember what was not there.
+APPEAR_SECONDS = 60
+# The key of what a failed task reports; all other keys are greater.
+FAILED = -1
 PACKAGE = Path(__file__).resolve().parents[1]
 # Spark replaces a configuration without appenders by its own, and sets the level of all loggers to the gateway's.
 QUIET = """appender.nowhere.type = Null
@@ -168,6 +174,21 @@ class Cluster:
             results.append(result)
         return results
 
+    def run_merged(self, function: Callable, tasks: list[tuple], merge: Callable, arguments: tuple) -> list:
+        """Call a function on executors, once per task, and another on what all tasks found for the same key.
+
+        The function yields (key, found); keys are numbers. Of each key, executors call ``merge(key, all that was found,
+        *arguments)``. Return its results in the order of the keys. What the tasks find goes from executor to executor.
+        """
+        work = [pickle.dumps((function, task)) for task in tasks]
+        then = pickle.dumps((merge, arguments))
+        found = self._context.parallelize(work, len(work)).flatMap(keyed_on_executor).groupByKey(len(work))
+        answers = found.map(partial(merge_on_executor, then, len(work))).collect()
+        sentences = [sentence for _, sentence, _ in answers if sentence]
+        if sentences:
+            raise SegError(sentences[0])
+        return [pickle.loads(result) for _, _, result in sorted(answers, key=lambda answer: answer[0])]
+
     def map(self, work: Callable, items: Iterable) -> Iterator:
         """Yield ``work(item)`` of each item in order. The work calls `run`, and a thread waits for its results."""
         waiting: deque[Future] = deque()
@@ -200,21 +221,63 @@ class Cluster:
             return future.result()
 
 
+def wait_for_part(path: Path) -> None:
+    """Wait until a part that an executor has written can be seen here."""
+    end = time.monotonic() + APPEAR_SECONDS
+    while not path.exists():
+        if time.monotonic() > end:
+            raise SegError(
+                f"Executors have written {path}, but it is not there on this machine: name a folder that all machines "
+                "share with --spark-parts."
+            )
+        time.sleep(0.1)
+
+
 def on_executor(work: bytes) -> bytes:
     """Run a task and return its result, or one sentence about what this machine is missing.
 
     Work and answer are pickled here, not by Spark, because even reading them may need a package that is missing.
     """
+    sentence, result = attempt(lambda call, arguments: call(*arguments), work)
+    return pickle.dumps((sentence, result))
+
+
+def keyed_on_executor(work: bytes) -> list[tuple[int, tuple[str | None, bytes]]]:
+    """Run a task that yields (key, found); a failure has the key `FAILED`."""
+    sentence, found = attempt(
+        lambda call, arguments: [(key, (None, pickle.dumps(part))) for key, part in call(*arguments)], work
+    )
+    return [(FAILED, (sentence, b""))] if sentence else found
+
+
+def merge_on_executor(work: bytes, tasks: int, found: tuple) -> tuple[int, str | None, bytes]:
+    """Merge what the tasks found for a key; return the key, one sentence if something failed, and the result.
+
+    Where a task has failed, its part is missing, and nothing is merged: the failure is reported under its own key.
+    """
+    key, parts = found[0], list(found[1])
+    sentence = next((sentence for sentence, _ in parts if sentence), None)
+    if sentence or len(parts) < tasks:
+        return key, sentence, pickle.dumps(None)
+    sentence, result = attempt(
+        lambda call, arguments: call(key, [pickle.loads(part) for _, part in parts], *arguments), work
+    )
+    return key, sentence, pickle.dumps(result)
+
+
+def attempt(run: Callable, work: bytes) -> tuple[str | None, Any]:
+    """Unpickle and run a task; return one sentence about what this machine is missing, or None, and the result."""
     try:
-        function, arguments = pickle.loads(work)
-        return pickle.dumps((None, function(*arguments)))
+        return None, run(*pickle.loads(work))
     except SegError as error:
         sentence = str(error)
     except ImportError as error:
         sentence = (
             f"Python at {sys.executable} lacks a package ({error}): install it, or set PYSPARK_PYTHON to another."
         )
-    return pickle.dumps((f"On the executor {socket.gethostname()}: {sentence}", None))
+    except OSError as error:  # a disk or a shared path
+        sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror or error})."
+    return f"On the executor {socket.gethostname()}: {sentence}", None
 
 
 def reason_of(error: Exception) -> str:

@@ -17,17 +17,27 @@ NOWHERE = 0x10FFFF
 
 
 class SymbolUnit:
-    """Model symbols."""
+    """Model symbols; reserved symbols of a kind are all the same, so that sentences find those with other numbers.
+
+    Args:
+        classes: the id that stands for each id, see `ReservedIds`.
+    """
 
     name = "symbol"
 
+    def __init__(self, classes: np.ndarray | None = None):
+        self._classes = classes
+
+    def _class(self, symbols: np.ndarray) -> np.ndarray:
+        return symbols if self._classes is None else self._classes[symbols]
+
     def text(self, symbols: np.ndarray) -> str:
         """Return a sentence as the search engine sees it, without unknown symbols, which say nothing."""
-        return " ".join(map(str, symbols[symbols != UNKNOWN].tolist()))
+        return " ".join(map(str, self._class(symbols[symbols != UNKNOWN]).tolist()))
 
     def characters(self, symbols: np.ndarray) -> str:
         """Return a source as Eq. 3 and Alg. 1 see it, one character per symbol."""
-        return as_characters(symbols)
+        return as_characters(self._class(symbols))
 
     query_characters = characters
 
@@ -35,7 +45,7 @@ class SymbolUnit:
         """Return the `characters` of many sources at once."""
         found: list[str] = []
         for rows in blocks(len(sentences)):
-            characters = as_characters(sentences.symbols(rows))
+            characters = self.characters(sentences.symbols(rows))
             ends = np.cumsum(sentences.lengths[rows]).tolist()
             found.extend(characters[start:end] for start, end in zip([0, *ends], ends, strict=False))
         return found
@@ -48,6 +58,7 @@ class WordUnit:
 
     def __init__(self, spelling: Spelling):
         self._begins, self._continued = spelling.boundaries()
+        self._classes = classes_of(spelling)
         self._codes: dict[tuple[int, ...], int] = {}
         # A counter and setdefault, so that threads never give two words the same code.
         self._next_code = count()
@@ -56,6 +67,8 @@ class WordUnit:
         boundary = self._begins[symbols]
         boundary[1:] &= ~self._continued[symbols[:-1]]
         boundary[:1] = False
+        if self._classes is not None:
+            symbols = self._classes[symbols]
         return [tuple(word.tolist()) for word in np.split(symbols, np.flatnonzero(boundary)) if len(word)]
 
     def _code(self, word: tuple[int, ...]) -> int:
@@ -88,4 +101,9 @@ Unit = SymbolUnit | WordUnit
 
 def make_unit(name: str, spelling: Spelling) -> Unit:
     """Return the unit of a name."""
-    return WordUnit(spelling) if name == "word" else SymbolUnit()
+    return WordUnit(spelling) if name == "word" else SymbolUnit(classes_of(spelling))
+
+
+def classes_of(spelling: Spelling) -> np.ndarray | None:
+    """Return the id that stands for each id, (V,), None if each stands for itself."""
+    return None if spelling.reserved is None else spelling.reserved.classes

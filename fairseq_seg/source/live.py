@@ -13,12 +13,11 @@ import numpy as np
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs, Row
 from fairseq_seg.corpus.selection import greedy_coverage
-from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
 from fairseq_seg.retrieval.fuzzy import fuzzy_scores
 from fairseq_seg.retrieval.unit import make_unit
 from fairseq_seg.source.memories import Match, OwnMemory, Searchable, TrainingSet, as_table, parse_memories
-from fairseq_seg.source.pair_source import Sentences, Wanted, is_exact, live_signature
+from fairseq_seg.source.pair_source import Sentences, Wanted, as_sequences, is_exact, live_signature
 
 logger = logging.getLogger(__name__)
 
@@ -62,17 +61,17 @@ class Live:
         A pair that is `given` for a sentence comes first, only exact matches come before it.
         """
         began = time.perf_counter()
-        queries = list(Sequences.from_rows(sentences))
-        found = [()] * len(queries)
+        queries = as_sequences(sentences)
+        found: list[Sequence[list[Match]]] = [()] * len(queries)
         if self._memories:
-            found = list(zip(*(memory.search(queries) for _, memory, _ in self._memories), strict=True))
+            found = list(zip(*(memory.search(list(queries)) for _, memory, _ in self._memories), strict=True))
         numbers: dict[tuple, int] = {}
         pairs: list[Match] = []
         rows: list[Row] = []
-        for number, (query, proposals) in enumerate(zip(queries, found, strict=True)):
-            matches, scores = self._rank(query, proposals)
+        for number, proposals in enumerate(found):
+            matches, scores = self._rank(queries[number], queries.values_of(number) or [], proposals)
             if given is not None and (pair := given[number]) is not None:
-                matches, scores = self._put_first(query, pair, matches, scores)
+                matches, scores = self._put_first(queries[number], pair, matches, scores)
             ids = []
             for match in matches:
                 key = *match.key, match.origin
@@ -84,13 +83,15 @@ class Live:
         logger.info("retrieval: %d sentences in %.3f seconds", len(rows), time.perf_counter() - began)
         return RankedPairs.from_rows(rows, as_table(pairs, self._data))
 
-    def _rank(self, query: np.ndarray, proposals: Sequence[list[Match]]) -> tuple[list[Match], np.ndarray]:
+    def _rank(
+        self, query: np.ndarray, values: list[str], proposals: Sequence[list[Match]]
+    ) -> tuple[list[Match], np.ndarray]:
         """Merge the matches of all memories for a sentence, and select; return pairs and scores (P,), best first."""
         ranked = sorted(
             (np.float32(penalty) - match.score, order, match.id, match)
             for order, ((_, _, penalty), matches) in enumerate(zip(self._memories, proposals, strict=True))
             for match in matches
-            if not (self._wanted.exact == "ignore" and is_exact(query, match.source))
+            if not (self._wanted.exact == "ignore" and is_exact(query, match.source) and values == match.values[0])
         )
         distinct: dict[tuple, tuple[float, Match]] = {}
         for distance, _, _, match in ranked:

@@ -13,6 +13,7 @@ from fairseq_seg.corpus.dictionary import UNKNOWN, dictionary_fingerprint
 from fairseq_seg.corpus.pairs import TRAIN, PairTable
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.corpus.values import Values
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import file_fingerprint
 from fairseq_seg.retrieval.search import open_retriever
@@ -31,12 +32,14 @@ class Match(NamedTuple):
     target: np.ndarray
     origin: str
     texts: tuple[str, str] | None  # None: to be spelled from the symbols
+    values: tuple[list[str], list[str]] = ([], [])  # of the reserved symbols of both sides
 
     @property
     def key(self) -> tuple:
         """What tells distinct pairs apart, whatever their memory: symbols, and texts that these cannot spell."""
         spelled = UNKNOWN not in self.source and UNKNOWN not in self.target
-        return self.source.tobytes(), self.target.tobytes(), None if spelled else self.texts
+        texts = None if spelled else self.texts
+        return self.source.tobytes(), self.target.tobytes(), *map(tuple, self.values), texts
 
 
 class Searchable(Protocol):
@@ -66,7 +69,7 @@ class TrainingSet:
     def _match(self, row: int, score: float) -> Match:
         table = self._table
         source, target = (side[row].astype(np.int32) for side in (table.source, table.target))
-        return Match(score, int(row), source, target, table.origin(row), None)
+        return Match(score, int(row), source, target, table.origin(row), None, table.values(row))
 
     def close(self) -> None:
         """Do nothing: the index is memory-mapped, and its files may be removed at any time."""
@@ -83,19 +86,21 @@ class OwnMemory:
     def search(self, queries: Sequence[np.ndarray]) -> list[list[Match]]:
         """Return the best pairs of each query from the memory's current contents."""
         rows = self._search.search(queries, self._count)
-        return [[own_match(self._name, *found) for found in row] for row in rows]
+        return [[own_match(self._name, self._search.memory, *found) for found in row] for row in rows]
 
     def close(self) -> None:
         """Close the database and its index."""
         self._search.close()
 
 
-def own_match(name: str, entry: StoredPair, score: float) -> Match:
+def own_match(name: str, memory: TranslationMemory, entry: StoredPair, score: float) -> Match:
     """Return an entry of a memory as a match; its origin is memory and id, then the file and unit of its import."""
     place = ", ".join(filter(None, (entry.origin, entry.unit and f"unit {entry.unit}")))
     origin = f"{name}:{entry.id}" + (f" ({place})" if place else "")
     sides = entry.source_symbols, entry.target_symbols
-    return Match(score, entry.id, *sides, origin, (entry.source, entry.target))
+    texts, reserved = (entry.source, entry.target), memory.spelling.reserved
+    protected = reserved is not None and reserved.is_reserved[entry.source_symbols].any()
+    return Match(score, entry.id, *sides, origin, texts, memory.values(*texts) if protected else ([], []))
 
 
 def every_pair(home: DataBin, names: str) -> list[PairTable]:
@@ -106,16 +111,21 @@ def every_pair(home: DataBin, names: str) -> list[PairTable]:
             tables.append(home.table())
             continue
         with TranslationMemory(name, read_only=True) as memory:
-            matches = [own_match(Path(name).name, entry, 1.0) for entry in memory.pairs()]
+            matches = [own_match(Path(name).name, memory, entry, 1.0) for entry in memory.pairs()]
         tables.append(as_table(matches, home))
     return tables
 
 
 def as_table(matches: Sequence[Match], home: DataBin) -> PairTable:
     """Return matches as a table, numbered in order."""
+    source = Sequences.from_rows(match.source for match in matches)
+    target = Sequences.from_rows(match.target for match in matches)
+    if home.protections is not None:
+        source = source.with_values(Values.from_rows(match.values[0] for match in matches))
+        target = target.with_values(Values.from_rows(match.values[1] for match in matches))
     return PairTable(
-        Sequences.from_rows(match.source for match in matches),
-        Sequences.from_rows(match.target for match in matches),
+        source,
+        target,
         home.spellings,
         ids=[match.id for match in matches],
         origins=[match.origin for match in matches],

@@ -13,11 +13,12 @@ import numpy as np
 
 from fairseq_seg.corpus.attached import AttachedError, AttachedPairs
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.dictionary import EOS, UNKNOWN
+from fairseq_seg.corpus.dictionary import UNKNOWN
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
+from fairseq_seg.corpus.values import Values
 from fairseq_seg.errors import SegError
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ class Wanted:
     selection: Selection = Selection()
     memories: str = TRAIN
     exact: str = "model"  # for an exact match: let the model decide, copy its target, or ignore it
+    terms: str = ""  # a file of terms
+    terms_subwords: str = ""  # the subword models that cut them, see `term_encoders`
 
     @property
     def is_plain(self) -> bool:
@@ -99,21 +102,28 @@ class Apart:
     def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
         """Return the pairs of sentences."""
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(_retrieve, list(sentences), *self._arguments).result()
+            found = as_sequences(sentences)
+            values = None if found.values is None else list(found.values)
+            return pool.submit(_retrieve, list(found), values, *self._arguments).result()
 
     def close(self) -> None:
         """Do nothing: the process ends with each search."""
 
 
-def _retrieve(sentences: list[np.ndarray], home: tuple, wanted: Wanted) -> RankedPairs:
+def _retrieve(rows: list[np.ndarray], values: list[list[str]] | None, home: tuple, wanted: Wanted) -> RankedPairs:
+    sentences = Sequences.from_rows(rows)
+    if values is not None:
+        sentences = sentences.with_values(Values.from_rows(values))
     return open_live(DataBin(*home), wanted).retrieve(sentences)
 
 
 def open_live(data: DataBin, wanted: Wanted) -> PairSource:
     """Open a search with the settings of the training set."""
     from fairseq_seg.source.live import Live
+    from fairseq_seg.source.terms import with_terms
 
-    return Live(data, wanted, recorded_settings(data))
+    live = Live(data, wanted, recorded_settings(data))
+    return with_terms(live, data, wanted.terms, wanted.terms_subwords)
 
 
 def recorded_settings(data: DataBin) -> SearchSettings:
@@ -128,12 +138,21 @@ def open_for_split(data: DataBin, split: str, wanted: Wanted, may_search: bool) 
     """Open the source of a split's pairs: the attached file, or else a search if allowed."""
     if not wanted.is_plain and not may_search:
         raise SegError("--memory and --memory-exact are for translation: to train, attach a memory with seg-attach.")
+    if wanted.terms and not may_search:
+        raise SegError("--terms is for translation: leave it out to train.")
     path = data.attached_path(split)
     if wanted.is_plain and (path.exists() or not may_search):
-        return Attached(data, split, wanted.selection)
+        from fairseq_seg.source.terms import with_terms
+
+        return with_terms(Attached(data, split, wanted.selection), data, wanted.terms, wanted.terms_subwords)
     if wanted.is_plain:
         logger.info("%s does not exist: retrieving now; run seg-attach to do this only once", path)
     return Apart(data, wanted)
+
+
+def as_sequences(sentences: Sentences) -> Sequences:
+    """Return sentences without eos, with their values if they have any."""
+    return sentences if isinstance(sentences, Sequences) else Sequences.from_rows(sentences)
 
 
 def live_signature(wanted: Wanted) -> str:
@@ -151,7 +170,8 @@ def exact_pairs(
 ) -> list[int | None] | None:
     """Return, per sentence, the pair whose target is to be returned verbatim; None if `wanted` does not ask for that.
 
-    Such a pair has the same source: the same text, if the `texts` of the sentences are known. Otherwise both sides of
+    Such a pair has the same source: the same text, if the `texts` of the sentences are known. Otherwise it has the same
+    values of protected tokens, and both sides of
     the pair must be exactly what their symbols spell, because symbols are all that can be compared and returned; an
     unknown symbol could stand for anything.
     """
@@ -159,6 +179,7 @@ def exact_pairs(
         return None
     table = found.table
     assert table is not None
+    sentences = as_sequences(sentences)
     exact: list[int | None] = [None] * len(sentences)
     for place, (ids, scores, _) in enumerate(found):
         for pair in ids[scores == 1].tolist():
@@ -166,15 +187,10 @@ def exact_pairs(
             if stored and texts is not None:
                 same = texts[place].strip() == table.text(pair)[0].strip()
             else:
-                same = is_exact(without_eos(sentences[place]), table.source[pair]) and table.is_spelled(pair)
+                same = is_exact(sentences[place], table.source[pair]) and table.is_spelled(pair)
+                same = same and (sentences.values_of(place) or []) == table.values(pair)[0]
                 same = same and (texts is None or texts[place].strip() == table.text(pair)[0])
             if same:
                 exact[place] = pair
                 break
     return exact
-
-
-def without_eos(sentence: np.ndarray) -> np.ndarray:
-    """Return a sentence of token ids without its final eos, if it has one."""
-    sentence = np.asarray(sentence)
-    return sentence[:-1] if len(sentence) and sentence[-1] == EOS else sentence

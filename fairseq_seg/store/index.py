@@ -31,7 +31,7 @@ from fairseq_seg.errors import SegError
 from fairseq_seg.files import UNFINISHED, lock_file, make_whole
 from fairseq_seg.retrieval.fuzzy import OVERFETCH, best_matches
 from fairseq_seg.retrieval.lucene import LuceneIndex, UnwritableIndexError, build_index, index_identity
-from fairseq_seg.retrieval.unit import SymbolUnit, Unit
+from fairseq_seg.retrieval.unit import Unit, make_unit
 from fairseq_seg.store.pair import StoredPair
 from fairseq_seg.store.store import TranslationMemory
 
@@ -42,7 +42,13 @@ UNINDEXED = 10_000
 # and more than this share of the entries that are: the larger the memory, the longer it takes to build an index.
 UNINDEXED_SHARE = 0.1
 SETTINGS = SearchSettings()
-UNIT = SymbolUnit()
+
+
+def symbols_of(memory: TranslationMemory) -> Unit:
+    """Return the unit of a memory's index, symbols of its own dictionary."""
+    return make_unit("symbol", memory.spelling)
+
+
 BUILDER = """
 import sys
 from fairseq_seg.store.index import make_index
@@ -61,14 +67,15 @@ class ScoredPair(NamedTuple):
 class MemorySearch:
     """Finds the entries of a memory whose source is most like a sentence, in its state at that moment."""
 
-    def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Unit = UNIT):
+    def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Unit | None = None):
         """Open a memory for reading, and build its index if that is missing or far behind.
 
         The settings k1, b and candidates count; the index is always in symbols.
         """
         self.memory = TranslationMemory(path, read_only=True)
         self._settings = settings
-        self._score_unit = score_unit
+        self._unit = symbols_of(self.memory)
+        self._score_unit = score_unit or self._unit
         self._index: OpenIndex | None = None
         self._fresh: dict[int, str] = {}  # the sources, for scoring, of the entries that the index does not know
         self._revision = 0  # of the memory, when `_fresh` was last brought up to date
@@ -115,7 +122,7 @@ class MemorySearch:
         """Ask the index for ids; one that fails is dropped, and all that it knew is compared, or indexed again."""
         while self._index is not None:
             try:
-                return self._index.search(UNIT.text(query), OVERFETCH * self._settings.candidates)
+                return self._index.search(self._unit.text(query), OVERFETCH * self._settings.candidates)
             except Exception as error:  # whatever a damaged file makes numpy or Lucene raise
                 say_damaged(self._index.folder, error)
                 self._damaged.add(self._index.folder)
@@ -276,10 +283,10 @@ def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
             return None
         # Read first: what changes while the entries are read is newer than the index, and so is compared as well.
         revision = memory.revision
-        numbers, texts = [], []
+        numbers, texts, unit = [], [], symbols_of(memory)
         for id, symbols in memory.sources():
             numbers.append(id)
-            texts.append(UNIT.text(symbols))
+            texts.append(unit.text(symbols))
         ids = np.array(numbers, dtype=np.int64)
         for leftover in memory.path.glob(f"index*{UNFINISHED}"):  # of a killed process
             shutil.rmtree(leftover)

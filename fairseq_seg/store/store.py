@@ -20,7 +20,8 @@ import numpy as np
 
 from fairseq_seg.corpus.codes import without_codes
 from fairseq_seg.corpus.dictionary import dictionary_fingerprint, read_dictionary
-from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.protection import Protection
+from fairseq_seg.corpus.subwords import Spelling, SubwordModel, SymbolEncoder, check_protection
 from fairseq_seg.errors import SegError
 from fairseq_seg.files import file_fingerprint, make_whole
 from fairseq_seg.store.bulk import add_batch
@@ -81,7 +82,15 @@ class TranslationMemory:
                 for side, lang, model in (("source", source_lang, spm_source), ("target", target_lang, spm_target)):
                     dictionary = Path(data_bin) / f"dict.{lang}.txt"
                     symbols = read_dictionary(dictionary)
-                    share = SymbolEncoder(symbols, SubwordModel(Path(model)) if model else None).known_share()
+                    subwords = SubwordModel(Path(model)) if model else None
+                    if subwords is not None:
+                        check_protection(symbols, subwords, dictionary)
+                    elif Protection.of(symbols):
+                        raise SegError(
+                            f"{dictionary} has protected tokens, which texts in symbols cannot have: give --spm-source "
+                            "and --spm-target."
+                        )
+                    share = SymbolEncoder(symbols, subwords).known_share()
                     if share < 0.5:
                         raise SegError(
                             f"{dictionary} knows only {share:.0%} of the symbols of {model}: name the subword model "
@@ -158,14 +167,36 @@ class TranslationMemory:
         return encoders[0], encoders[1]
 
     def encode(self, source: str, target: str) -> SymbolPair:
-        """Return the symbols of both sides of a pair as an entry holds them; inline codes have none."""
-        return self._encoders[0].encode(without_codes(source)), self._encoders[1].encode(without_codes(target))
+        """Return the symbols of both sides of a pair as an entry holds them."""
+        of_source, of_target = self._encoders
+        source, target = self._readable(source), self._readable(target)
+        return of_source.encode(source), of_target.encode_target(target, source, of_source.protection)
 
     def encode_all(self, pairs: Sequence[TranslationUnit]) -> list[SymbolPair]:
         """Run `encode` for many pairs, in a fraction of the time."""
-        sources = self._encoders[0].encode_all([without_codes(pair.source) for pair in pairs])
-        targets = self._encoders[1].encode_all([without_codes(pair.target) for pair in pairs])
-        return list(zip(sources, targets, strict=True))
+        of_source, of_target = self._encoders
+        sources = [self._readable(pair.source) for pair in pairs]
+        targets = [self._readable(pair.target) for pair in pairs]
+        encoded = of_target.encode_all_targets(targets, sources, of_source.protection)
+        return list(zip(of_source.encode_all(sources), encoded, strict=True))
+
+    def _readable(self, text: str) -> str:
+        """Return what of a text is cut into symbols: inline codes have none unless tags are protected."""
+        protection = self._encoders[0].protection
+        return text if protection is not None and "tags" in protection.kinds else without_codes(text)
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """The spelling of the source's symbols."""
+        return Spelling(read_dictionary(self.path / f"dict.{self.source_lang}.txt"))
+
+    def values(self, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Return what the reserved symbols of both sides of a pair stand for."""
+        of_source, of_target = (encoder.protection for encoder in self._encoders)
+        if of_source is None or of_target is None:
+            return [], []
+        source, target = self._readable(source), self._readable(target)
+        return of_source.source(source).values, of_target.target(target, source, of_source).values
 
     # Reading
 

@@ -39,7 +39,7 @@ def resolve(cfg: Any, preset: str) -> None:
     fairseq saves `cfg` in the checkpoint, which therefore keeps its meaning if a preset changes.
     """
     values = dict(PRESETS[preset])
-    if getattr(cfg, "memory_keys", None) == "target":
+    if str(getattr(cfg, "memory_keys", None)).startswith("target"):
         values["memory_overlap"] = False  # these keys do not see the retrieved source
     options = [name for name in values if hasattr(cfg, name)]
     for name in options:

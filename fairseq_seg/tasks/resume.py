@@ -31,7 +31,8 @@ def check_resumed_options(whole: Any, model: Any) -> None:
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     trained = sum(len(group["params"]) for group in state["last_optimizer_state"]["param_groups"])
     fitting = all(name in state["model"] and state["model"][name].shape == shape for name, shape in shapes.items())
-    if not fitting or trained != len(shapes):
+    learning = sum(parameter.requires_grad for parameter in model.parameters())
+    if not fitting or trained != learning:
         # A model of fairseq's without a dataclass has a Namespace.
         options = saved["model"] if isinstance(saved["model"], dict) else {"_name": saved["model"].arch}
         changed = [name for name in whole.model if options.get(name, whole.model[name]) != whole.model[name]]

@@ -1,12 +1,15 @@
 """The task `seg_translation`: fairseq's translation task, with retrieved pairs beside every sentence."""
 
+import atexit
 import json
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,37 +19,49 @@ from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed import utils as distributed_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.token_generation_constraints import pack_constraints
 from omegaconf import II
 from torch import Tensor
 
 from fairseq_seg.cache.frozen import EntryCache
 from fairseq_seg.cache.header import parse_size
+from fairseq_seg.cache.passes import PassCache
 from fairseq_seg.cache.rows import TYPES
 from fairseq_seg.checkpoints import allow_fairseq_checkpoints, check_checkpoint
 from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
+from fairseq_seg.corpus.notation import notation_of
 from fairseq_seg.corpus.pairs import TRAIN, RankedPairs
+from fairseq_seg.corpus.protection import Protection
+from fairseq_seg.corpus.reserved import ReservedIds
 from fairseq_seg.corpus.selection import Selection
-from fairseq_seg.corpus.subwords import one_blank
+from fairseq_seg.corpus.sequences import Sequences
+from fairseq_seg.corpus.subwords import SubwordModel, check_protection, one_blank
+from fairseq_seg.corpus.terms import Terms
+from fairseq_seg.corpus.values import Values
 
 # fairseq imports the tasks and models of a user-dir by itself, the criterions not
 from fairseq_seg.criterions import seg_cross_entropy  # noqa: F401
 from fairseq_seg.data.example_pairs import ExamplePairs, as_tokens, limit
 from fairseq_seg.data.seg_dataset import SegDataset, Tokens, order_of_parts
+from fairseq_seg.data.valued_dictionary import ValuedDictionary, plain_tokens, split_values
 from fairseq_seg.errors import SegError, hook, is_fairseq_command
 from fairseq_seg.source.memories import check_memories, check_subwords
 from fairseq_seg.source.pair_source import PairSource, Sentences, Wanted, exact_pairs, open_for_split, open_live
+from fairseq_seg.source.terms import TermCutter
+from fairseq_seg.tasks.check import OutputCheck, constrained_search, rows_of
 from fairseq_seg.tasks.presets import PRESETS, resolve
 from fairseq_seg.tasks.resume import check_resumed_options, patience
+from fairseq_seg.tasks.texts import BatchTexts, SentenceKey, Spellings, source_symbols, with_values
 
 logger = logging.getLogger(__name__)
 allow_fairseq_checkpoints()
 
 NOTHING = np.zeros(0, dtype=np.int64)  # the target of an empty line
-SentenceKey = tuple[int, ...]  # the symbols of a sentence
 
 
 @dataclass
@@ -116,6 +131,35 @@ class SegTranslationConfig(TranslationConfig):
         default="4G",
         metadata={"help": "disk space for the cache (500M, 2G); beyond it, the least recently used pairs are evicted"},
     )
+    terms: str = field(
+        default="",
+        metadata={
+            "help": "translate terms as this file says, a source term, a tab and its target term on each line: those "
+            "found in a sentence are offered to the memory as short pairs, beside --memory-k"
+        },
+    )
+    terms_strict: bool = field(
+        default=False,
+        metadata={
+            "help": "where a translation lacks a term, translate again with the term as a constraint; what cannot be "
+            "repaired is flagged"
+        },
+    )
+    terms_subwords: str = field(
+        default="",
+        metadata={
+            "help": "the sentencepiece models that cut terms into symbols: SOURCE.model,TARGET.model, or one for both "
+            "(default: those of the model folder)"
+        },
+    )
+    memory_check: ChoiceEnum(["auto", "on", "off"]) = field(  # type: ignore[valid-type]
+        default="auto",
+        metadata={
+            "help": "check numbers, placeholders, tags and addresses of each translation; where one is lost or "
+            "invented, try the other hypotheses, a search with the missing ones as constraints, and a search without "
+            "memory; auto: on for a model with protected tokens"
+        },
+    )
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
     checkpoints: str | None = II("common_eval.path")
@@ -132,7 +176,26 @@ class SegTranslationTask(TranslationTask):
         # The pairs of the last buffer of typed sentences, and the place of each sentence in it by its symbols.
         self.typed: tuple[ExamplePairs, dict[SentenceKey, int]] | None = None
         self.warned = False  # about unknown symbols
+        self.model_positions = super().max_positions()
+        self.passes: PassCache | None = None  # of a frozen translator, in training
         self.frozen: EntryCache | None = None  # the cache of --memory-cache, once there is a model
+        self.check: OutputCheck | None = None  # of --memory-check
+        self.validating = False  # translations are not checked then
+        if self.checks_tokens or cfg.terms_strict:
+            languages = (cfg.source_lang, src_dict), (cfg.target_lang, tgt_dict)
+            found = [(lang, Protection.of(dictionary.symbols)) for lang, dictionary in languages]
+            source, target = (notation_of(lang) if own is None else own.notation for lang, own in found)
+            strict = Terms.read(cfg.terms) if cfg.terms_strict else None
+            self.check = OutputCheck((source, target), self.checks_tokens, strict)
+            if is_fairseq_command():
+                atexit.register(self.check.log)
+
+    @classmethod
+    def load_dictionary(cls, filename):
+        """Return fairseq's dictionary; one with reserved symbols can give them values."""
+        dictionary = super().load_dictionary(filename)
+        protected = ReservedIds.of(dictionary.symbols) is not None
+        return ValuedDictionary.load(filename) if protected else dictionary
 
     @classmethod
     @hook
@@ -149,6 +212,10 @@ class SegTranslationTask(TranslationTask):
         if cfg.memory_k < 0:
             raise SegError(f"--memory-k {cfg.memory_k} is negative: give 0 or more.")
         parse_size(cfg.memory_cache_size)
+        if cfg.terms and cfg.memory_k == 0:
+            raise SegError("--terms are offered to the memory: use --memory-k 1 or more.")
+        if (cfg.terms_strict or cfg.terms_subwords) and not cfg.terms:
+            raise SegError("--terms-strict and --terms-subwords need --terms FILE.")
         if cfg.source_lang is None or cfg.target_lang is None:
             cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(data)
         for side, lang in (("source", cfg.source_lang), ("target", cfg.target_lang)):
@@ -163,6 +230,9 @@ class SegTranslationTask(TranslationTask):
         if cfg.memory != TRAIN:
             dictionaries = task.src_dict.symbols, task.tgt_dict.symbols
             check_memories(cfg.memory, (cfg.source_lang, cfg.target_lang), dictionaries)
+        if cfg.terms:  # before any work is done
+            Terms.read(cfg.terms)
+            TermCutter(task.data_bin(), cfg.terms_subwords)
         if is_fairseq_command() and cfg.checkpoints:  # fairseq itself would show a traceback
             for path in utils.split_paths(cfg.checkpoints):
                 check_checkpoint(path)
@@ -184,23 +254,46 @@ class SegTranslationTask(TranslationTask):
         bpe = (
             SentencepieceBPE(SentencepieceConfig(sentencepiece_model=model)) if from_folder else super().build_bpe(args)
         )
-        return with_plain_spaces(bpe)
+        return self.as_encoded(bpe, model)
+
+    def as_encoded(self, bpe, model: str | None):
+        """Return fairseq's subword encoder (or None), made to encode a text as `seg-subword encode` does.
+
+        Protected tokens become reserved symbols with their values. `model`: the path of a sentencepiece model.
+        """
+        if bpe is None:
+            return None
+        encode = bpe.encode
+        bpe.encode = lambda text: encode(one_blank(text))
+        if model:
+            subwords = SubwordModel(Path(model))
+            check_protection(self.src_dict.symbols, subwords, f"The dictionary of {self.cfg.data}")
+            if subwords.protection is not None:
+                bpe.encode = lambda text: " ".join(subwords.cut_source(text).with_values())
+        return bpe
 
     @hook
     def build_model(self, cfg, from_checkpoint=False):
         """Return fairseq's model; training refuses a cache."""
-        if self.cfg.memory_cache and not from_checkpoint:
-            raise SegError("--memory-cache is for a frozen model: leave it out to train.")
+        frozen = getattr(cfg, "freeze_translator", False)
+        if self.cfg.memory_cache and not from_checkpoint and not frozen:
+            raise SegError("--memory-cache is for a frozen model: leave it out to train, or add --freeze-translator.")
         if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
             raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
         resolve(cfg, str(self.cfg.preset))
         if not from_checkpoint and hasattr(cfg, "memory_k"):
             cfg.memory_k = self.cfg.memory_k
+            whole = cfg._get_parent()
+            if frozen:
+                check_frozen(cfg, whole, self.cfg)
+            if whole is not None and whole.checkpoint.finetune_from_model:
+                ARCH_MODEL_REGISTRY[cfg._name].take_sizes(cfg, whole.checkpoint.finetune_from_model)
         model = super().build_model(cfg, from_checkpoint)
+        self.model_positions = model.max_positions()
         if not hasattr(model, "guided"):
             raise SegError(
-                f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru or seg_gru_small, or train it with "
-                "--task translation."
+                f"--arch {getattr(cfg, '_name', '')} has no memory: use seg_gru, seg_transformer or their small "
+                "forms, or train it with --task translation."
             )
         if not from_checkpoint:
             check_resumed_options(cfg._get_parent(), model)
@@ -232,12 +325,28 @@ class SegTranslationTask(TranslationTask):
 
     # ------------------------------------------------------------------ data
 
+    @cached_property
+    def protections(self) -> tuple[Protection, Protection] | None:
+        """How tokens of source and target are protected, None if they are not."""
+        return self.data_bin().protections
+
+    def sequences(self, sentences: Sequence[np.ndarray]) -> Sequences:
+        """Return sentences of ids, with or without eos, as a source of pairs takes them."""
+        if self.protections is None:
+            return Sequences.from_rows(sentences)
+        rows = [self.src_dict.split(sentence.tolist()) for sentence in sentences]
+        return Sequences.from_rows(row for row, _ in rows).with_values(Values.from_rows(values for _, values in rows))
+
+    def target_text(self, tokens: Iterable[int]) -> str:
+        """Return the text of a translation that `inference_step` returned."""
+        return self.spellings.target.text(*split_values(self.tgt_dict, tokens))
+
     @property
     def wanted(self) -> Wanted:
         """Return which pairs the options ask for."""
         cfg = self.cfg
         selection = Selection(cfg.memory_k, str(cfg.memory_select), cfg.memory_min_score)
-        return Wanted(selection, cfg.memory, str(cfg.memory_exact))
+        return Wanted(selection, cfg.memory, str(cfg.memory_exact), cfg.terms, cfg.terms_subwords)
 
     def data_bin(self, folder: str | None = None) -> DataBin:
         """Return the data folder, by default the first, in the task's direction."""
@@ -276,6 +385,7 @@ class SegTranslationTask(TranslationTask):
             align_dataset=data_utils.load_indexed_dataset(alignments, None) if self.cfg.load_alignments else None,
             pad_to_multiple=self.cfg.required_seq_len_multiple,
             retrieved=retrieved,
+            valued=self.protections is not None and (may_search or split != self.cfg.train_subset),
         )
 
     def retrieve_for_split(self, data: DataBin, split: str, may_search: bool) -> ExamplePairs:
@@ -349,7 +459,7 @@ class SegTranslationTask(TranslationTask):
             )
         retrieved = None
         if source is not None:
-            symbols = [sentence.numpy() for sentence in sentences]
+            symbols = self.sequences([sentence.numpy() for sentence in sentences])
             retrieved = self.example_pairs(symbols, source.retrieve(symbols, first), texts)
         return SegDataset(
             sentences,
@@ -369,12 +479,18 @@ class SegTranslationTask(TranslationTask):
         sentences = source_symbols(sample)
         indices = [places[symbols] for symbols in sentences]
         exact = [retrieved.exact_target(index) for index in indices]
-        pairs = retrieved.collate([retrieved.row(index) for index in indices], sentences)
+        plain = [split_values(self.src_dict, symbols)[0] for symbols in sentences]
+        pairs = retrieved.collate([retrieved.row(index) for index in indices], plain)
         if pairs is not None:
             device = sample["net_input"]["src_tokens"].device
             pairs = utils.apply_to_sample(lambda tensor: tensor.to(device), pairs)
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": pairs}}
         return {**sample, "exact": exact}
+
+    def max_positions(self) -> tuple[int, int]:
+        """Return the most symbols that options and model allow on each side, eos included."""
+        source, target = map(min, zip(super().max_positions(), self.model_positions, strict=True))
+        return source, target
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """Drop over-long sentences in training only: every other sentence is translated."""
@@ -400,24 +516,66 @@ class SegTranslationTask(TranslationTask):
             # Drawn here and not in the data loader, whose workers persist and do not see a new epoch.
             k = random.Random(f"{self.cfg.seed} {update_num}").randint(0, self.cfg.memory_k)
             sample = {**sample, "net_input": {**sample["net_input"], "pairs": limit(pairs, k)}}
+        sample = self.with_passes(sample, model)
         result = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         refuse_nan_on_any_rank(result[0], sample)
         return result
+
+    def with_passes(self, sample: dict, model) -> dict:
+        """Add the passes of a frozen translator over sentences and pairs to a batch, if a cache keeps them."""
+        if not self.cfg.memory_cache or not sample:
+            return sample
+        model = getattr(model, "module", model)  # of distributed training
+        if self.passes is None:
+            options = str(self.cfg.memory_cache_type), parse_size(self.cfg.memory_cache_size)
+            self.passes = PassCache(model, self.cfg.memory_cache, *options)
+        more: dict[str, Any] = {"kept": self.passes.read_sentences(sample)}
+        pairs = sample["net_input"].get("pairs")
+        if pairs is not None and model.decoder.memory.keys.needs_pass:
+            more["of_pairs"] = self.passes.read(pairs).passed
+        return {**sample, "net_input": {**sample["net_input"], **more}}
 
     @hook
     def valid_step(self, sample, model, criterion):
         """Validate on a batch."""
         if sample["target"] is None:
             raise SegError("The validation set has no target side: run fairseq-preprocess with both languages.")
-        result = super().valid_step(sample, model, criterion)
+        self.validating = True
+        try:
+            result = super().valid_step(self.with_passes(sample, model), model, criterion)
+        finally:
+            self.validating = False
         refuse_nan_on_any_rank(result[0], sample)
         return result
 
     @hook
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Return fairseq's hypotheses, or the target of an exact match with --memory-exact copy."""
+        """Return fairseq's hypotheses, or the target of an exact match with --memory-exact copy.
+
+        Reserved symbols have their values then, in the hypotheses as in the sample: see `ValuedDictionary`.
+        """
+        given, values = sample, sample.get("values")
+        tokens = sample["net_input"]["src_tokens"]
+        if values is not None:  # of a split, of which fairseq prints sources and references
+            tokens = with_values(self.src_dict, tokens, values[0])
+            sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": tokens}}
+        texts = BatchTexts(self.spellings, sample)
+        hypotheses = self.translate(generator, models, sample, prefix_tokens, constraints, texts)
+        for row, beam in enumerate(hypotheses):
+            for hypothesis in beam:
+                hypothesis["tokens"] = texts.restored(row, hypothesis["tokens"])
+        if values is not None:
+            given["net_input"]["src_tokens"] = tokens
+            if given.get("target") is not None:
+                given["target"] = with_values(self.tgt_dict, given["target"], values[1])
+        return hypotheses
+
+    def translate(self, generator, models, sample, prefix_tokens, constraints, texts: BatchTexts) -> list[list[dict]]:
+        """Return the hypotheses of a batch, or the targets of exact matches, as the model sees them."""
         if "id" not in sample:  # from fairseq-interactive; every other sample has its pairs already
             sample = self.with_typed_pairs(sample)
+        plain = plain_tokens(self.src_dict, sample["net_input"]["src_tokens"])
+        sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": plain}}
         lengths = sample["net_input"]["src_lengths"].tolist()
         exact = sample.get("exact") or [None] * len(lengths)
         # An empty line, which is an eos alone, stays empty.
@@ -426,7 +584,40 @@ class SegTranslationTask(TranslationTask):
         if not all(hypotheses):
             searched = self.search(generator, models, sample, prefix_tokens, constraints)
             hypotheses = [known or beam for known, beam in zip(hypotheses, searched, strict=True)]
+        if self.check is not None and not self.validating:
+            rows = [row for row, target in enumerate(exact) if target is None]
+            self.check_output(rows, hypotheses, generator, models, sample, prefix_tokens, constraints, texts)
         return hypotheses
+
+    @property
+    def checks_tokens(self) -> bool:
+        """Whether the tokens of translations are checked."""
+        check = str(self.cfg.memory_check)
+        return check == "on" or (check == "auto" and isinstance(self.src_dict, ValuedDictionary))
+
+    def check_output(self, rows, beams, generator, models, sample, prefix_tokens, own_constraints, texts) -> None:
+        """Check the translations of some rows of a batch, and repair them in place."""
+
+        def again(rows: Sequence[int], constraints: list[list[Tensor]] | None) -> list[list[dict]]:
+            part = rows_of(sample, rows, memory=constraints is not None)
+            prefix, given = (None if x is None else x[rows] for x in (prefix_tokens, own_constraints))
+            if constraints is None:
+                return self.search(generator, models, part, prefix, given)
+            with constrained_search(generator) as able:
+                packed = pack_constraints(constraints).to(part["net_input"]["src_tokens"])
+                if not able or given is not None:
+                    return [[] for _ in rows]
+                return self.search(generator, models, part, prefix, packed)
+
+        assert self.check is not None
+        width = sample["net_input"]["src_tokens"].size(1)
+        longest = int(min(generator.max_len_a * width + generator.max_len_b, generator.max_len - 1))
+        self.check(rows, beams, texts, longest, again)
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The spelling of both sides."""
+        return Spellings(self)
 
     def search(self, generator, models, sample, prefix_tokens, constraints) -> list[list[dict]]:
         """Return fairseq's finished hypotheses, with alignments if its options need them."""
@@ -448,6 +639,24 @@ class SegTranslationTask(TranslationTask):
         return hypotheses
 
 
+def check_frozen(cfg, whole, task_cfg: SegTranslationConfig) -> None:
+    """Refuse --freeze-translator where there is no translator to freeze, or where its passes do not suffice."""
+    if whole is None:
+        return
+    last = os.path.join(whole.checkpoint.save_dir, "checkpoint_last.pt")
+    start = whole.checkpoint.finetune_from_model or whole.checkpoint.restore_file != "checkpoint_last.pt"
+    if not start and not os.path.exists(last):
+        raise SegError("--freeze-translator needs a trained translator: name its --finetune-from-model CHECKPOINT.")
+    smoothing = getattr(whole.criterion, "label_smoothing", 0)
+    if task_cfg.memory_cache and (str(cfg.fusion) != "shallow" or smoothing or task_cfg.eval_bleu):
+        raise SegError(
+            "--memory-cache keeps too little of a frozen translator for --fusion deep or both, --label-smoothing and "
+            "--eval-bleu: leave these out, or --memory-cache."
+        )
+    if task_cfg.memory_k == 0:
+        raise SegError("--freeze-translator leaves nothing to learn with --memory-k 0: give another.")
+
+
 def one_thread() -> None:
     """Let fairseq's commands use one thread, unless the user sets OMP_NUM_THREADS.
 
@@ -457,25 +666,11 @@ def one_thread() -> None:
         torch.set_num_threads(1)
 
 
-def with_plain_spaces(bpe):
-    """Return fairseq's subword encoder (or None), made to treat white space as `seg-subword encode` does."""
-    if bpe is not None:
-        encode = bpe.encode
-        bpe.encode = lambda text: encode(one_blank(text))
-    return bpe
-
-
 def memory_line(split: str, k: int, select: str, retrieved: ExamplePairs | None) -> str:
     """Return a line of JSON for programs that read the log, such as seg-evaluate."""
     counts = np.zeros(1) if retrieved is None or not len(retrieved.counts) else retrieved.counts
     facts = {"split": split, "k": k, "select": select, "pairs_per_sentence": float(counts.mean())}
     return json.dumps({"seg_memory": facts})
-
-
-def source_symbols(sample: dict) -> list[SentenceKey]:
-    """Return the symbols of a batch's sentences, eos included, as keys."""
-    tokens, lengths = (sample["net_input"][name].tolist() for name in ("src_tokens", "src_lengths"))
-    return [tuple(row[:length]) for row, length in zip(tokens, lengths, strict=True)]
 
 
 def as_hypothesis(target: Tensor) -> dict:

@@ -14,7 +14,7 @@ from tests.corpus import SECRET_WORDS, TARGET, Corpus
 @pytest.fixture(scope="session")
 def attached(data_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data-bin after seg-attach, with the reference text `test.fr` beside it."""
-    ignored = shutil.ignore_patterns("*.memory", "*.lucene")
+    ignored = shutil.ignore_patterns("*.memory", "index.*")
     folder = shutil.copytree(data_bin, tmp_path_factory.mktemp("evaluate") / "data-bin", ignore=ignored)
     shutil.copy(data_bin.with_name("text") / f"test.{TARGET}", folder.with_name("test.fr"))
     attach.main([str(folder)])

@@ -1,0 +1,1 @@
+"""fairseq's face of kNN-MT."""

@@ -11,6 +11,7 @@ from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.pairs import TRAIN
 from fairseq_seg.corpus.selection import Selection
 from fairseq_seg.corpus.subwords import SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.terms import Terms
 from fairseq_seg.serve.batching import Batcher
 from fairseq_seg.serve.keys import Client
 from fairseq_seg.serve.memories import SharedMemory
@@ -53,6 +54,8 @@ class Direction:
         self.paths = [path for path, _ in parse_memories(memories)] if memories else []
         options = options | ({"memory": memories} if memories else {"memory_k": 0})
         self.translator: Translator = Translator(folder.path, arguments=arguments, **options)
+        terms = options.get("terms") or folder.options.get("terms")
+        self.terms = Terms.read(str(terms)) if terms else None
         self.memories = {memory.name: memory for memory in map(SharedMemory, own(self.paths))}
         self._lookup = Lookup(folder, memories)
         size, live = self.translator.call(lambda session: (session.cfg.dataset.batch_size, session.live))

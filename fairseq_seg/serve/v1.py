@@ -15,6 +15,7 @@ import fairseq_seg
 from fairseq_seg.corpus.codes import tokens_of, without_codes
 from fairseq_seg.corpus.faults import faults
 from fairseq_seg.corpus.notation import notation_of
+from fairseq_seg.corpus.terms import is_respected
 from fairseq_seg.documents.codes import place_codes
 from fairseq_seg.documents.segment import Edit
 from fairseq_seg.errors import SegError
@@ -96,12 +97,16 @@ async def analyse(call: Call) -> records.Analysis:
 
 
 async def check(call: Call) -> records.Findings:
-    """Compare numbers, placeholders, tags and addresses of a translation with its source."""
+    """Compare numbers, placeholders, tags, addresses and terms of a translation with its source."""
     body: records.CheckRequest = call.body
     direction = call.service.direction(body.source, body.target)
     notations = notation_of(direction.source), notation_of(direction.target)
-    found = faults(body.text, body.translation, *notations)
-    return records.Findings([records.finding(fault) for fault in found])
+    found = [records.finding(fault) for fault in faults(body.text, body.translation, *notations)]
+    if direction.terms is not None and body.translation.strip():
+        for term in direction.terms.find(body.text):
+            if not is_respected(term, body.translation):
+                found.append(records.Finding("term", f"{term.source}: {term.target}", doubt=True))
+    return records.Findings(found)
 
 
 async def server(call: Call) -> records.Server:

@@ -105,6 +105,8 @@ def read_recipe(path: Path, sample: bool = False) -> Recipe:
     for name in (recipe.sweep, *(system.trained_as for system in systems.values())):
         if name and (name not in systems or systems[name].trained_as):
             raise SegError(f"{path}: '{name}' is not one of the systems that are trained.")
+    if recipe.protect and recipe.longest:  # the values of the protected tokens are kept by line
+        raise SegError(f"{path}: protect and longest do not go together: leave one out.")
     if unknown := set(recipe.splits) - set(SPLITS):
         raise SegError(f"{path}: '{min(unknown)}' is not one of the splits that can be scored: dev, test.")
     return recipe

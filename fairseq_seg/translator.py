@@ -26,7 +26,7 @@ from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.dictionary import mostly_unknown
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.reserved import split_value
-from fairseq_seg.corpus.subwords import Cut, Spelling, SubwordModel, SymbolEncoder
+from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.errors import SegError
 from fairseq_seg.explain.records import Explanation, RetrievedPair
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from fairseq_seg.source.memories import Match
     from fairseq_seg.source.pair_source import PairSource
+    from fairseq_seg.source.terms import TermCutter
 
 BATCH_SIZE = 32
 # The origin of a pair that was given with its sentence.
@@ -99,6 +100,11 @@ class Translator:
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it in brackets.")
         return self.call(lambda session: session.translate(list(texts), provenance, previous, memories))
+
+    @property
+    def protects_tags(self) -> bool:
+        """Whether tags in a text come back as they are."""
+        return self.call(lambda session: session.protects_tags)
 
     def exact_matches(self, texts: Sequence[str]) -> list[Translation | None]:
         """Return what the memories have for the very same texts, with `memory_exact="copy"`; None for other texts."""
@@ -202,33 +208,28 @@ class Session:
         return self.live.within(memories)
 
     @cached_property
-    def _subwords(self) -> tuple[SubwordModel, SubwordModel] | None:
-        paths = None if self.folder is None else self.folder.subword_paths
-        return None if paths is None else (SubwordModel(paths[0]), SubwordModel(paths[1]))
+    def _cutter(self) -> TermCutter:
+        from fairseq_seg.source.terms import TermCutter
+
+        return TermCutter(self.data, "")
 
     def _given(self, pair: tuple[str, str] | None, text: str) -> Match | None:
         """Return the previous version of a text as a match; the same text would count as an exact match."""
-        from fairseq_seg.source.memories import Match
+        from fairseq_seg.corpus.terms import Term
 
         if pair is None or pair[0].strip() == text.strip():
             return None
-        cuts = [Cut(text.split(), []) for text in pair]
-        if self._subwords is not None:
-            of_source, of_target = self._subwords
-            cuts = [of_source.cut_source(pair[0]), of_target.cut_target(pair[1], pair[0], of_source.protection)]
-        dictionaries = self.task.source_dictionary, self.task.target_dictionary
-        source, target = (
-            SymbolEncoder(dictionary.symbols, None).ids(cut.symbols)
-            for dictionary, cut in zip(dictionaries, cuts, strict=True)
-        )
-        values = cuts[0].values, cuts[1].values
-        return Match(0.0, 0, source, target, PREVIOUS, pair, values) if len(source) and len(target) else None
+        match = self._cutter.match(Term(*pair, (), 0), known=False)
+        return None if match is None else match._replace(id=0, origin=PREVIOUS)
 
     def _with_given(self, source: PairSource | None, given: list[Match | None]) -> PairSource | None:
         from fairseq_seg.source.given import WithGiven
         from fairseq_seg.source.live import Live
+        from fairseq_seg.source.terms import WithTerms
 
-        return WithGiven(source, given) if isinstance(source, Live) and any(given) else source
+        if isinstance(source, Live | WithTerms) and any(pair is not None for pair in given):
+            return WithGiven(source, given)
+        return source
 
     def translate(
         self,
@@ -271,13 +272,20 @@ class Session:
                 translations[place] = translation
         return translations
 
+    @property
+    def protects_tags(self) -> bool:
+        """Whether the model sees tags as reserved symbols."""
+        protections = self.task.protections
+        return protections is not None and all("tags" in protection.kinds for protection in protections)
+
     def exact_matches(self, texts: list[str]) -> list[Translation | None]:
         """Look texts up in the memories."""
+        from fairseq_seg.data.example_pairs import as_tokens
         from fairseq_seg.source.pair_source import exact_pairs
 
         if self.live is None or self.task.wanted.exact != "copy":
             return [None] * len(texts)
-        symbols = [self.symbols_of(text) for text in texts]
+        symbols = self.task.sequences([as_tokens(self.symbols_of(text)).numpy() for text in texts])
         found = self.live.retrieve(symbols)
         exact = exact_pairs(symbols, found, self.task.wanted, texts)
         assert exact is not None and found.table is not None

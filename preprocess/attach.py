@@ -35,7 +35,7 @@ def get_parser() -> argparse.ArgumentParser:
     add("--candidates", type=positive, default=usual.candidates, help="pairs per sentence to choose from")
     add("--keep", type=positive, default=16, help="pairs per sentence to keep: the largest possible --memory-k")
     add("--query-unit", choices=units, default=usual.query_unit, help="what the engine searches for")
-    help = "search engine: grams (symbols and pairs of neighbouring symbols, in numpy), or Lucene (which needs Java)"
+    help = "search engine: Lucene, or grams (pairs of neighbouring symbols, in numpy: quicker, five times as large)"
     add("--engine", choices=ENGINES, default=usual.engine, help=help)
     add("--score-unit", choices=units, default=usual.score_unit, help="what Eq. 3 compares")
     add("--k1", type=float, default=usual.k1, help="BM25: how strongly repeated symbols count")

@@ -183,7 +183,8 @@ class LiteralModel:
                 generated = self.generate(step.state, step)
                 predictions.append(Prediction(generated, generated, [], torch.zeros(())))
                 continue
-            query = step.state if metric.size(0) == len(step.state) else step.context
+            by_state = self.has_target_keys and metric.size(0) == len(step.state)
+            query = step.state if by_state else step.context
             scores = []
             for slot, covered in zip(slots, coverage, strict=True):
                 matched = metric * slot.key if metric.dim() == 1 else metric @ slot.key

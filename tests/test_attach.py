@@ -69,7 +69,7 @@ def test_every_example_gets_its_row(attached, corpus):
             assert corpus.train[ids[0]].source != pair.source or split == "train"
             assert scores[0] > 0.7
     # The signature says how the file was made, and the file says nothing of this machine.
-    assert stored.signature.startswith("engine:grams-") and "|candidates:100|keep:16|" in stored.signature
+    assert stored.signature.startswith("engine:lucene-") and "|candidates:100|keep:16|" in stored.signature
     assert os.fsencode(attached.parent) not in (attached / f"train.{SOURCE}-{TARGET}.memory").read_bytes()
     assert not list(attached.glob("*.part"))
 

@@ -247,6 +247,18 @@ def test_a_cache_changes_nothing(data_bin: Path, checkpoint: Path, generated: st
     assert texts(cached, "H") == texts(generated, "H")
 
 
+def test_attached_live_and_cached_adaptive_pairs_translate_alike(data_bin: Path, checkpoint: Path, tmp_path: Path):
+    """With the overlap, which the recommended preset has: it depends on the sentence, whatever gives it its pairs."""
+    adaptive = ["--path", checkpoint, *DECODING, "--memory-select", "adaptive"]
+    generate = ["generate", data_bin, *PLUGIN, *adaptive, "--remove-bpe", "sentencepiece", "--batch-size", 16]
+    attached = texts(run_stock(*generate), "H")
+    assert texts(run_stock(*generate, "--memory-cache", tmp_path / "cache"), "H") == attached
+    options = ["-s", "en", "-t", "fr", *adaptive, "--buffer-size", 16, "--batch-size", 16]
+    options += ["--bpe", "sentencepiece", "--sentencepiece-model", data_bin.with_name("en.model")]
+    typed = "".join(f"{line}\n" for line in lines(data_bin, "en"))
+    assert texts(run_stock("interactive", data_bin, *PLUGIN, *options, stdin=typed), "D") == attached
+
+
 # What does not fit
 
 

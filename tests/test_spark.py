@@ -199,7 +199,7 @@ def test_an_executor_without_java_is_said_in_a_sentence(quiet_spark, fresh, tmp_
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     sentence = r"^On the executor \S+: JAVA_HOME is /nowhere, but no Java runtime is there: correct it or unset it\.$"
     with pytest.raises(SystemExit, match=sentence):
-        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test", "--engine", "lucene"])
+        attach.main([str(fresh), "--spark", "local[1]", "--splits", "test"])
     assert "Exception" not in capfd.readouterr().err
 
 

@@ -63,7 +63,8 @@ def make_model(seed: int = 1, randomize: bool = True, translator: str = "gru", *
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.uniform_(-0.9, 0.9)
-            model.decoder.memory.keys.metric.mul_(20.0)  # or q would be nearly even, and hide faults
+            scale = 20.0 / model.guided.translator.key_scale  # or q would be nearly even, and hide faults
+            model.decoder.memory.keys.metric.mul_(scale)
             model.decoder.memory.coverage_penalty.fill_(3.0)
             model.decoder.memory.trained.fill_(1)  # or a checkpoint of it would start its memory fresh
     return model.eval()

@@ -49,9 +49,9 @@ from fairseq_seg.retrieval.shards import ENGINES, open_engine
 from fairseq_seg.retrieval.unit import SymbolUnit
 
 DEFAULTS = Attaching()
-SETTINGS = DEFAULTS.settings
-OURS = "seg-attach, all steps"
-LUCENE = "seg-attach --engine lucene, all steps"
+SETTINGS = DEFAULTS.settings._replace(engine="grams")
+OURS = "seg-attach --engine grams, all steps"
+LUCENE = "seg-attach, all steps"
 BM25S = "bm25s with numba, same candidates and re-ranking"
 PYSERINI = "pyserini batch_search and reading"
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 # How text can be split into symbols: see `fairseq_seg.corpus.subwords`.
 SUBWORD_KINDS = ("sentencepiece", "@@", "none")
 # The search engines: see `fairseq_seg.retrieval.grams` and `fairseq_seg.retrieval.lucene`.
-ENGINES = ("grams", "lucene")
+ENGINES = ("lucene", "grams")
 
 
 class SearchSettings(NamedTuple):
@@ -19,12 +19,9 @@ class SearchSettings(NamedTuple):
     k1: float = 2.0
     b: float = 1.0
     candidates: int = 100
-    engine: str = "grams"
+    engine: str = "lucene"
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> SearchSettings:
-        """Take the settings from a mapping; ignore other keys, and use defaults for missing ones.
-
-        Older files name no engine: there was only Lucene.
-        """
-        return cls(**{"engine": "lucene"} | {name: values[name] for name in cls._fields if name in values})
+        """Take the settings from a mapping; ignore other keys, and use defaults for missing ones."""
+        return cls(**{name: values[name] for name in cls._fields if name in values})

@@ -39,7 +39,8 @@ def translate_tasks(
     tasks: Sequence[Task], translator: Translator, notations: tuple[Notation, Notation], provenance: bool
 ) -> list[Result]:
     """Translate sources: a source of several paragraphs as a whole if the memory has it, else one by one."""
-    plain = [without_codes(task.source) if task.codes else task.source for task in tasks]
+    keeps = any(task.codes for task in tasks) and translator.protects_tags
+    plain = [without_codes(task.source) if task.codes and not keeps else task.source for task in tasks]
     parts = [split_paragraphs(text) for text in plain]
     whole = whole_matches([text for text, cut in zip(plain, parts, strict=True) if len(cut) > 1], translator)
     texts: list[str] = []
@@ -95,7 +96,7 @@ def as_result(task: Task, found: Sequence[Translation], text: str) -> Result:
         return Result(None, flags=("too long" if "cut" in flags else "empty",))
     exact = all("exact" in translation.flags for translation in found)
     flags = [flag for flag in flags if flag != "exact"]
-    if task.codes:
+    if task.codes and code_fault(text, task.codes):  # the model was not given them, or lost one
         text = place_codes(text, task.source, task.codes)
         inner = split_tokens(task.source, task.codes)[2:-2:2]
         if any(part.strip() for part in inner[:-1]) or len(inner) > 1:

@@ -8,12 +8,13 @@ from fairseq_seg.corpus.pairs import RankedPairs
 from fairseq_seg.source.live import Live
 from fairseq_seg.source.memories import Match
 from fairseq_seg.source.pair_source import Sentences
+from fairseq_seg.source.terms import WithTerms
 
 
 class WithGiven:
     """A live search that is given a pair for each sentence of a batch, or None."""
 
-    def __init__(self, live: Live, given: Sequence[Match | None]):
+    def __init__(self, live: Live | WithTerms, given: Sequence[Match | None]):
         self.signature = live.signature
         self._live, self._given = live, given
 

@@ -6,7 +6,7 @@ They are neither counted in K nor held to the minimum score, and stand behind th
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import copy
 from pathlib import Path
 
@@ -52,15 +52,15 @@ class TermCutter:
             if model is not None:
                 check_protection(symbols, model, f"The dictionary of {data.folder}")
 
-    def match(self, term: Term) -> Match | None:
-        """Return a term as a pair; None if its target has unknown symbols, which cannot be copied."""
+    def match(self, term: Term, known: bool = True) -> Match | None:
+        """Return a term as a pair; None if its target has unknown symbols, which cannot be copied (`known`)."""
         cuts = [Cut(text.split(), []) for text in term[:2]]
         if self._models is not None:
             of_source, of_target = self._models
             cuts = [of_source.cut_source(term.source)]
             cuts.append(of_target.cut_target(term.target, term.source, of_source.protection))
         source, target = (encoder.ids(cut.symbols) for encoder, cut in zip(self.encoders, cuts, strict=True))
-        if not len(source) or not len(target) or UNKNOWN in target:
+        if not len(source) or not len(target) or (known and UNKNOWN in target):
             return None
         texts, values = (term.source, term.target), (cuts[0].values, cuts[1].values)
         return Match(1.0, term.line, source, target, f"{NAME}:{term.line}", texts, values)
@@ -85,10 +85,12 @@ class WithTerms:
         part._source = self._source.within(names)
         return part
 
-    def retrieve(self, sentences: Sentences, first: int = 0) -> RankedPairs:
-        """Return the pairs of sentences; the table holds these pairs alone."""
+    def retrieve(
+        self, sentences: Sentences, first: int = 0, given: Sequence[Match | None] | None = None
+    ) -> RankedPairs:
+        """Return the pairs of sentences; the table holds these pairs alone. Pairs that are `given` go to the search."""
         queries = as_sequences(sentences)
-        found = self._source.retrieve(queries, first)
+        found = self._source.retrieve(queries, first) if given is None else self._search(queries, first, given)
         assert found.table is not None
         spelling = self._data.spellings[0]
         pairs: list[Match] = []
@@ -105,6 +107,12 @@ class WithTerms:
             ones = np.ones(len(terms))
             rows.append((own, np.concatenate([scores, ones]), np.concatenate([covering, ones.astype(bool)])))
         return RankedPairs.from_rows(rows, as_table(pairs, self._data))
+
+    def _search(self, queries: Sentences, first: int, given: Sequence[Match | None]) -> RankedPairs:
+        from fairseq_seg.source.live import Live
+
+        assert isinstance(self._source, Live)
+        return self._source.retrieve(queries, first, given)
 
     def close(self) -> None:
         """Close the other source."""

@@ -40,8 +40,12 @@ class Client:
     def translate(self, text: str) -> str:
         """Return a translation."""
         body = json.dumps({"q": text, "source": self._langs[0], "target": self._langs[1]})
-        self._connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
+        try:
+            self._connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+            response = self._connection.getresponse()
+        except ConnectionError:  # closed by the server, because it was idle for long: the next request opens another
+            self._connection.close()
+            return self.translate(text)
         answer = json.loads(response.read())
         if response.status != 200:
             sys.exit(f"The server answered {response.status}: {answer}")

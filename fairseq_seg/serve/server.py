@@ -18,6 +18,9 @@ from fairseq_seg.errors import SegError
 
 logger = logging.getLogger(__name__)
 
+# Longer than the minute for which proxies keep a connection: one that is closed while they use it is an error to them.
+KEEP_ALIVE = 75
+
 
 @dataclass
 class Options:
@@ -60,6 +63,7 @@ def serve(models: Sequence[Path], options: Options, arguments: Sequence[str] = (
             server_header=False,
             lifespan="on",
             backlog=2048,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=int(options.timeout) + 5,
             h11_max_incomplete_event_size=65_536,
         )

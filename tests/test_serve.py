@@ -1,6 +1,9 @@
 """seg-serve as a real process, asked by real clients in their protocols."""
 
+import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from base64 import b64encode
@@ -10,6 +13,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from deep_translator import LibreTranslator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from libretranslatepy import LibreTranslateAPI
 
 from fairseq_seg import Translator
@@ -17,6 +22,7 @@ from fairseq_seg.store.store import TranslationMemory
 from tests.corpus import LEXICON, SOURCE, TARGET
 from tests.memories import pairs
 from tests.served import Server, served_corpus
+from tests.stock import ROOT
 
 FORM = "application/x-www-form-urlencoded"
 SENTENCES = [pair.source for pair in served_corpus().test]
@@ -272,6 +278,38 @@ def test_the_document_says_what_the_server_does(server):
     assert "/v1/translate" in page and "://" not in page.replace("xmlns", "")
 
 
+# Values of every type, and names that the API knows, so that many requests get past its first checks.
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    ["en", "fr", "the Name1", "keep", "both", "own.mem", "a.po", "\x00", "%"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+FIELDS = "texts text translation source target provenance codes count query side origin conflict name content edits q s"
+BODIES = st.dictionaries(st.sampled_from(FIELDS.split()), VALUES | st.lists(TEXTS, max_size=3), max_size=6) | VALUES
+PATHS = ["translate", "search", "concordance", "analyse", "check", "files", "files/write", "memories/own.mem/pairs"]
+OTHERS = ["translate", "suggest", "detect", "tmserver/en/fr/unit/x", "tmserver/en/fr/store/x", "translate_file"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(path=st.sampled_from([f"v1/{path}" for path in PATHS] + OTHERS), body=BODIES)
+def test_no_request_is_an_error_of_the_server(server, path, body):
+    status, answer, _ = server.request("POST", path, body)
+    assert status < 500 and (status < 400 or isinstance(answer["error"], str)), (status, answer)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    parts=st.lists(TEXTS | st.sampled_from(["v1", "memories", "own.mem", "pairs", "1", "tmserver", "unit"]), max_size=6)
+)
+def test_nor_is_any_path(server, parts):
+    for method in ("GET", "DELETE"):
+        status, _, _ = server.request(method, "/".join(quote(part, safe="") for part in parts))
+        assert status < 500
+
+
 # What goes wrong
 
 
@@ -417,3 +455,13 @@ def test_what_keeps_a_server_from_starting_is_one_sentence(served_model, server,
     two = f"{tmp_path / 'a' / 'm'},{tmp_path / 'b' / 'm'}"
     assert "two memories are called m" in message(served_model, "--memory", two)
     assert "cannot be read" in message(served_model, "--keys", tmp_path / "none")
+
+
+def test_the_benchmark_runs(served_model, tmp_path):
+    (tmp_path / "text").write_text("\n".join(SENTENCES))
+    script = ROOT / "examples" / "benchmark" / "serve.py"
+    sizes = ["--clients=2", "--requests=1", "--rounds=1", "--connections=5", "--many=4", f"--json={tmp_path / 'json'}"]
+    command = [sys.executable, script, served_model, tmp_path / "text", *sizes]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    found = json.loads((tmp_path / "json").read_text())
+    assert found["connections"] == 5 and len(found["ratios"]) == 3 and len(found["megabytes"]) == 2

@@ -146,7 +146,8 @@ def test_undo_takes_the_pair_back(server, browser, folder, tmp_path):
     for left in ([(FIRST, "wrong")], []):
         browser.keys(ALT, "z")
         browser.wait(lambda left=left: stored(folder) == left, str(left))
-    assert browser.text("#count") == "0 of 5" and not browser.one("#undo").is_enabled()
+    browser.wait(lambda: browser.text("#count") == "0 of 5", "nothing is confirmed")
+    assert not browser.one("#undo").is_enabled()
 
 
 def test_markup_in_texts_and_names_does_not_run(server, browser, folder, tmp_path):

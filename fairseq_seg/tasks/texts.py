@@ -97,7 +97,7 @@ class BatchTexts:
 
         A source in symbols without values leaves them as they are.
         """
-        if self._of.protections is None or not (of_source := self._tokens(row)):
+        if not (of_source := self._tokens(row)) or self._of.protections is None:
             return tokens
         target = self._of.dictionaries[1]
         ids = tokens.cpu().numpy()

@@ -1,6 +1,7 @@
 """seg-serve as a real process, asked by real clients in their protocols."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -164,6 +165,33 @@ def test_a_file_is_translated(server, expected):
         assert 400 <= status < 500 and message in answer["error"]
     assert server.request("GET", "download_file/none")[0] == 404
     assert server.request("POST", "translate_file", b"x", {"Content-Type": "multipart/form-data"})[0] == 400
+
+
+XLIFF = """<xliff version="1.2"><file source-language="en" target-language="fr" datatype="x" original="x"><body>
+<trans-unit id="1"><source>{}</source></trans-unit></body></file></xliff>
+"""
+
+
+def test_inline_codes_of_a_file_come_back(server, expected):
+    before, after = SENTENCES[0].split(" ", 1)
+    coded = XLIFF.format(f'{before} <g id="1">{after}</g><x id="2"/>')
+    status, answer, _ = send_file(server, "a.xlf", coded, source="en", target="fr")
+    assert status == 200
+    content = server.get(answer["translatedFileUrl"].removeprefix(server.url))
+    target = re.search("<target[^>]*>(.*)</target>", content)[1]
+    assert re.sub("<[^>]*>", "", target) == expected[0]
+    assert target.count('<g id="1">') == target.count("</g>") == target.count('<x id="2"/>') == 1
+    binary = {"Content-Type": "application/octet-stream"}
+    [segment] = server.post("v1/files?name=a.xlf", coded.encode(), **binary)["segments"]
+    assert segment["codes"]
+    asked = {"texts": [segment["source"]], "codes": True}
+    [translation] = server.post("v1/translate", asked)["translations"]
+    assert sorted(re.findall("<[^>]*>", translation["text"])) == sorted(re.findall("<[^>]*>", segment["source"]))
+    pair = {"source": segment["source"], "target": translation["text"], "codes": True}
+    new = server.post("v1/memories/own.mem/pairs", pair)
+    stored = server.get(f"v1/memories/own.mem/pairs/{new['id']}")
+    assert (stored["source"], stored["target"]) == (SENTENCES[0], expected[0])
+    assert server.request("DELETE", f"v1/memories/own.mem/pairs/{new['id']}")[0] == 200
 
 
 def test_concordance_and_files(server):

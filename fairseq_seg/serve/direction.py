@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fairseq_seg.corpus.codes import without_codes
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.corpus.pairs import TRAIN
 from fairseq_seg.corpus.selection import Selection
@@ -58,9 +59,10 @@ class Direction:
         self.terms = Terms.read(str(terms)) if terms else None
         self.memories = {memory.name: memory for memory in map(SharedMemory, own(self.paths))}
         self._lookup = Lookup(folder, memories)
-        size, live = self.translator.call(lambda session: (session.cfg.dataset.batch_size, session.live))
+        # Opens the memories, too, so that the first request need not wait for them.
+        size, _ = self.translator.call(lambda session: (session.cfg.dataset.batch_size, session.live))
         self.size = size or BATCH_SIZE
-        self.uses_pairs = live is not None
+        self._protects_tags = self.translator.protects_tags
         self._batcher: Batcher[Group, Translation] | None = None
 
     @property
@@ -73,6 +75,10 @@ class Direction:
         sizes, queue = metrics.batches.labels(self.name), metrics.queue.labels(self.name)
         self._batcher = Batcher(self._translate, self.size, most, sizes.observe)
         queue.set_function(lambda: 0 if self._batcher is None else self._batcher.waiting)
+
+    def bare(self, text: str) -> str:
+        """Return a text without its inline codes, unless the model knows what to do with them."""
+        return text if self._protects_tags else without_codes(text)
 
     def scope(self, client: Client) -> frozenset[str] | None:
         """Return the paths of the memories that a client may read; None for all."""

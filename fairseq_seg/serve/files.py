@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from fairseq_seg.documents.codes import code_fault, place_codes
 from fairseq_seg.documents.formats import format_of, open_document
 from fairseq_seg.documents.segment import Document, Edit, Segment, Unit
 from fairseq_seg.errors import SegError
@@ -51,6 +52,11 @@ def write_segments(name: str, content: bytes, langs: tuple[str, str], wanted: Ma
         if any(not 0 <= place < number for place in wanted):
             raise Refusal(400, f"{name} has {number:,} segments: the edits are of another file.")
         return output.getvalue()
+
+
+def with_codes(text: str, source: str, codes: Mapping[str, str]) -> str:
+    """Give a translation the inline codes of its source, at the best guess, unless it has them already."""
+    return place_codes(text, source, codes) if codes and code_fault(text, codes) else text
 
 
 class Results:

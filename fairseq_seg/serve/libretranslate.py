@@ -10,12 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fairseq_seg.corpus.codes import without_codes
-from fairseq_seg.documents.codes import place_codes
 from fairseq_seg.documents.formats import ENDINGS
 from fairseq_seg.documents.segment import Edit
 from fairseq_seg.serve import apertium
-from fairseq_seg.serve.files import read_segments, write_segments
+from fairseq_seg.serve.files import read_segments, with_codes, write_segments
 from fairseq_seg.serve.languages import base_code, find_code, name_of_language
 from fairseq_seg.serve.parameters import parameters, text_of, texts_of, upload
 from fairseq_seg.serve.refusal import Refusal
@@ -104,14 +102,14 @@ async def translate_file(request: Request) -> Response:
         if segment.state == "new" and not segment.locked and segment.source.strip()
     }
     translated: dict[str, str] = {}
-    plain = list(dict.fromkeys(without_codes(segment.source) for segment in open_.values()))
+    plain = list(dict.fromkeys(direction.bare(segment.source) for segment in open_.values()))
     for start in range(0, len(plain), FILE_CHUNK):
         chunk = plain[start : start + FILE_CHUNK]
         translated |= zip(chunk, await service.translate_texts(request, direction, chunk, client), strict=True)
     edits = {}
     for number, segment in open_.items():
-        text = translated[without_codes(segment.source)]
-        edits[number] = Edit(place_codes(text, segment.source, segment.codes) if segment.codes else text)
+        text = translated[direction.bare(segment.source)]
+        edits[number] = Edit(with_codes(text, segment.source, segment.codes))
     result = await asyncio.to_thread(write_segments, name, content, langs, edits)
     token = service.results.put(name, result)
     return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{token}"})

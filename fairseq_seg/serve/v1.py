@@ -16,11 +16,10 @@ from fairseq_seg.corpus.codes import tokens_of, without_codes
 from fairseq_seg.corpus.faults import faults
 from fairseq_seg.corpus.notation import notation_of
 from fairseq_seg.corpus.terms import is_respected
-from fairseq_seg.documents.codes import place_codes
 from fairseq_seg.documents.segment import Edit
 from fairseq_seg.errors import SegError
 from fairseq_seg.serve import records
-from fairseq_seg.serve.files import read_segments, write_segments
+from fairseq_seg.serve.files import read_segments, with_codes, write_segments
 from fairseq_seg.serve.keys import Client
 from fairseq_seg.serve.languages import name_of_language
 from fairseq_seg.serve.memories import SharedMemory
@@ -46,14 +45,12 @@ async def translate(call: Call) -> records.Translations:
     """Translate texts."""
     body: records.TranslateRequest = call.body
     direction = call.service.direction(body.source, body.target)
-    texts = [without_codes(text) for text in body.texts] if body.codes else body.texts
+    texts = [direction.bare(text) for text in body.texts] if body.codes else body.texts
     found = await call.service.translate(call.request, direction, texts, call.client, body.provenance)
     answer = records.Translations([records.translated(translation) for translation in found])
     if body.codes:
         for text, translation in zip(body.texts, answer.translations, strict=True):
-            tokens = {token: token for token in tokens_of(text)}
-            if tokens:
-                translation.text = place_codes(translation.text, text, tokens)
+            translation.text = with_codes(translation.text, text, {token: token for token in tokens_of(text)})
     return answer
 
 

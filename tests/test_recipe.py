@@ -311,7 +311,7 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
         (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
         (("", ""), ["--directions", "enfr"], "enfr is not a direction"),
         (
-            ("symbols = 150", 'symbols = 150\nprotect = "numbers"'),
+            ("longest = {", 'protect = "numbers" # {'),
             ["--directions", "fr-en"],
             "en-fr is protected for one direction: name fr-en in `pairs`, too",
         ),

@@ -469,8 +469,6 @@ def run(args: argparse.Namespace) -> None:
         shared, own = output / "data" / pair, output / direction
         if recipe.protect and pair != direction:
             raise SegError(f"{pair} is protected for one direction: name {direction} in `pairs`, too.")
-        if recipe.protect and recipe.longest:
-            raise SegError("`protect` and `longest` do not go together: leave one of them out.")
         text, made = make_data(recipe, pair, shared, corpus, runner)
         source, target = direction.split("-")
         data = shared / "data-bin"

@@ -1,9 +1,11 @@
 """Which model a request for a pair of languages goes to, and what divides memories among models."""
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from starlette.requests import Request
 
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.errors import SegError
@@ -94,3 +96,32 @@ def test_translated_files_are_kept_for_some_minutes():
     now[0] += RESULT_SECONDS + 1
     with pytest.raises(Refusal, match="kept for 10 minutes"):
         results.get(tokens[-1])
+
+
+@pytest.mark.parametrize(
+    ("goes", "status", "message"), [(False, 503, "took more than 0.2 seconds"), (True, 400, "gone")]
+)
+def test_nobody_waits_for_ever_and_nothing_is_done_for_nobody(goes, status, message):
+    ended = []
+
+    async def endless():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    async def receive():
+        if not goes:
+            await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def main():
+        service = Service([], None, Everybody([]), Metrics(), queue=10, timeout=0.2)
+        with pytest.raises(Refusal, match=message) as refused:
+            await service._in_time(Request({"type": "http"}, receive), endless())
+        await asyncio.sleep(0)
+        return refused.value
+
+    refusal = asyncio.run(main())
+    assert (refusal.status, ended) == (status, [True])
+    assert refusal.retry_after == (None if goes else 2)

@@ -251,6 +251,11 @@ def test_it_fits_narrow_windows_and_both_modes(server, browser, tmp_path):
     assert browser.run("return document.documentElement.lang") == "en"
 
 
+def test_the_page_of_the_api_loads_nothing_from_elsewhere(server, browser):
+    browser.driver.get(server.url + "docs")
+    assert "/v1/translate" in browser.text("main") and browser.run("return document.styleSheets.length") == 1
+
+
 def test_files_that_cannot_be_opened(server, browser, tmp_path):
     for name, content, message in (
         ("a.po", 'msgid "a', "a.po"),

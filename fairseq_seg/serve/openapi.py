@@ -98,7 +98,8 @@ def render() -> str:
             sections.append(f"<section class=card>{''.join(parts)}</section>")
     refusals = "".join(f"<tr><th scope=row>{code}</th><td>{escape(why)}</td></tr>" for code, why in REFUSALS.items())
     return f"""<!doctype html><html lang=en><head><meta charset=utf-8><title>seg-serve: API</title>
-<meta name=viewport content="width=device-width, initial-scale=1"><link rel=stylesheet href="static/style.css">
+<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="static/icon.svg">
+<link rel=stylesheet href="static/style.css">
 </head><body class=docs><header><h1>seg-serve: API</h1></header><main>
 <p>Requests and answers are JSON. A key goes into the header <code>Authorization: Bearer KEY</code>. The same as a
 document for programs: <a href="v1/openapi.json">OpenAPI</a>. LibreTranslate's API is in <a href="spec">/spec</a>.</p>

@@ -13,7 +13,7 @@ from fairseq_seg.corpus.attached import AttachedPairs
 from fairseq_seg.corpus.selection import Selection
 from tests.attached_corpus import PLUGIN, prepare
 from tests.corpus import make_corpus
-from tests.stock import DECODING, TRAINING, hypotheses, run_stock, train_two_processes
+from tests.stock import DECODING, MODEL, TRAINING, hypotheses, run_stock, train_two_processes
 from tests.tiny import OPTIONS, make_batch, make_criterion, make_model, random_pairs
 
 SENTENCES, PAIRS = random_pairs(1, 8), random_pairs(2, 6)
@@ -89,16 +89,22 @@ def attached(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MIN_SCORE = 0.88  # one word of nine may differ, not one of eight
-OPTIONS_OF_TRAINING = [*PLUGIN, *TRAINING, "--hidden-size", 16, "--embed-dim", 16, "--dropout", 0, "--memory-k", 2]
+SIZES = {
+    "seg_gru_small": ["--hidden-size", 16, "--embed-dim", 16],
+    "seg_transformer_small": ["--encoder-embed-dim", 16, "--encoder-layers", 1, "--decoder-layers", 2],
+}
+OPTIONS_OF_TRAINING = [*PLUGIN, *TRAINING[len(MODEL) :], "--gate-hidden", 16, "--dropout", 0, "--memory-k", 2]
 OPTIONS_OF_TRAINING += ["--memory-min-score", MIN_SCORE, "--batch-size", 2, "--max-update", 30, "--disable-validation"]
 
 
-def test_stock_training_as_two_processes_equals_one(attached: Path, tmp_path: Path):
+@pytest.mark.parametrize("arch", ["seg_gru_small", "seg_transformer_small"])
+def test_stock_training_as_two_processes_equals_one(attached: Path, arch: str, tmp_path: Path):
     selected = AttachedPairs.load(attached / "train.en-fr.memory").select(Selection(2, min_score=MIN_SCORE))
     empty = (selected.counts == 0).mean()
     assert 0.1 < empty < 0.5  # sentences of one length stand together: these batches have no memory at all
-    run_stock("train", attached, *OPTIONS_OF_TRAINING, "--update-freq", 2, "--save-dir", tmp_path / "one")
-    train_two_processes(attached, *OPTIONS_OF_TRAINING, "--save-dir", tmp_path / "two")
+    options = [*OPTIONS_OF_TRAINING, "--arch", arch, *SIZES[arch]]
+    run_stock("train", attached, *options, "--update-freq", 2, "--save-dir", tmp_path / "one")
+    train_two_processes(attached, *options, "--save-dir", tmp_path / "two")
     one, two = (load_state(tmp_path / run / "checkpoint_last.pt")["model"] for run in ("one", "two"))
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=0, atol=1e-4, msg=lambda m, n=name: n + m)

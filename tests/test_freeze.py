@@ -1,7 +1,12 @@
 """A frozen translator stays as it is while its memory learns, and its passes are computed once."""
 
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,7 @@ from fairseq_seg.cache.passes import PassCache
 from fairseq_seg.checkpoints import load_state
 from fairseq_seg.cli import guide
 from fairseq_seg.errors import SegError
+from fairseq_seg.models.seg_gru import SegGRUModel
 from tests.attached_corpus import PLUGIN as GUIDED
 from tests.attached_corpus import prepare
 from tests.corpus import make_corpus
@@ -122,6 +128,19 @@ def test_mistakes(plain: tuple[Path, Path], tmp_path: Path):
         assert "keeps too little of a frozen" in run_stock_until_it_stops("train", *options, *cached, *more)
 
 
+def stop_in_training(arguments: list[str], log: Path) -> None:
+    """Run seg-guide and `kill` it during the training, which must stop with it."""
+    program = Path(sys.executable).with_name("seg-guide")
+    process = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL, start_new_session=True)
+    give_up = time.monotonic() + 200
+    while not (log.exists() and log.stat().st_size) and process.poll() is None and time.monotonic() < give_up:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 1
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
 def test_seg_guide(plain: tuple[Path, Path], tmp_path: Path, capsys, monkeypatch):
     data, checkpoint = plain
     copied = tmp_path / "data-bin"
@@ -129,6 +148,7 @@ def test_seg_guide(plain: tuple[Path, Path], tmp_path: Path, capsys, monkeypatch
     for name in list(copied.glob("*.memory")) + list(copied.glob("index.*")):
         shutil.rmtree(name) if name.is_dir() else name.unlink()
     command = [str(checkpoint), str(copied), "-o", str(tmp_path / "model"), "--batch-size", "32", "--cpu"]
+    stop_in_training(command, tmp_path / "model.training" / "train.log")
     guide.main([*command, "--updates", "60"])
     said = capsys.readouterr().out
     without, with_it = map(
@@ -139,7 +159,12 @@ def test_seg_guide(plain: tuple[Path, Path], tmp_path: Path, capsys, monkeypatch
     assert all(torch.equal(after[name], before[name]) for name in before if "decoder.memory." not in name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data-bin", "model"]
     with Translator(tmp_path / "model", cpu=True) as translator:
-        assert translator.translate([CORPUS.test[0].source])[0].pairs
+        translated = translator.translate([CORPUS.test[0].source])[0]
+    assert translated.pairs
+    # The checkpoint remembers the cache of its training, which the hub must not open.
+    hub = SegGRUModel.from_pretrained(str(tmp_path / "model"), cpu=True)
+    assert hub.translate([CORPUS.test[0].source]) == [translated.text]
+    assert not (tmp_path / "model.training").exists()
     with pytest.raises(SystemExit, match="text.pt is not a fairseq checkpoint"):
         (tmp_path / "text.pt").write_text("?")
         guide.main([str(tmp_path / "text.pt"), *command[1:]])

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,8 @@ def guide(options: argparse.Namespace, rest: list[str]) -> None:
 @command("seg-guide", stopped="stopped. Rerun the command to resume.")
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
+    # A plain `kill` stops the training, too: one left behind would write into the folder of the next.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     guide(*get_parser().parse_known_args(arguments))
 
 

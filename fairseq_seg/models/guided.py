@@ -357,6 +357,8 @@ class GuidedModel(FairseqEncoderDecoderModel):
         cls, model_name_or_path, checkpoint_file: str | None = None, data_name_or_path: str = ".", **kwargs
     ):
         """Return fairseq's hub interface; a model folder supplies checkpoint, languages and subword model."""
+        # A checkpoint of a frozen translator's training names the cache of that training, which holds passes.
+        kwargs = {"memory_cache": "", "memory_cache_type": "auto", **kwargs}
         folder = ModelFolder.find(model_name_or_path)
         if folder is not None:
             checkpoint_file = checkpoint_file or folder.checkpoint

@@ -29,6 +29,7 @@ ORDER = [
     {"translator"},
     {"localize"},
     {"evaluate"},
+    {"recipes"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

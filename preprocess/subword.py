@@ -15,6 +15,7 @@ from pathlib import Path
 if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairseq_seg.cli.options import kinds
 from fairseq_seg.corpus.tokens import KINDS
 from fairseq_seg.errors import command
 

@@ -52,27 +52,28 @@ def find_direction(files: Sequence[PairFile], source: str | None, target: str | 
     for option, given in (("-s", source), ("-t", target)):
         if given is not None and not LANGUAGE.fullmatch(given):
             raise SegError(f"{option} {given} is not a language: write it as en or pt_BR.")
-    sources, targets = ({given: ""} if given else {} for given in (source, target))
+    sources: dict[str, Path] = {}
+    targets: dict[str, Path] = {}
     for file in files if source is None or target is None else ():
-        for named, all_named, given in zip(named_languages(file), (sources, targets), (source, target), strict=True):
-            for language in named if given is None else ():
-                all_named.setdefault(language, str(file.files[0]))
-    # A file that names many languages, with one side given: the other is what is left.
-    for named, other in ((sources, targets), (targets, sources)):
-        if len(other) == 1 and len(named) > 1:
-            named.pop(next(iter(other)), None)
-    for option, side, named in (("-s", "source", sources), ("-t", "target", targets)):
-        if not named:
-            raise SegError(f"The files do not say their {side} language: give it with {option}.")
-        if len(named) > 1:
-            found = ", ".join(f"{language} ({path})" for language, path in named.items())
-            raise SegError(
-                f"The files have several {side} languages, {found}: choose one with {option}, or name fewer files."
-            )
-    (chosen, *_), (other_side, *_) = sources, targets
-    if base_language(chosen) == base_language(other_side):
-        raise SegError(f"Source and target language are both {chosen}: give two languages with -s and -t.")
-    return chosen, other_side
+        for named, languages in zip((sources, targets), named_languages(file), strict=True):
+            named.update({language: file.files[0] for language in languages if language not in named})
+    source, target = choose("source", source, sources, target), choose("target", target, targets, source)
+    if base_language(source) == base_language(target):
+        raise SegError(f"Source and target language are both {source}: give two languages with -s and -t.")
+    return source, target
+
+
+def choose(side: str, given: str | None, named: dict[str, Path], other: str | None) -> str:
+    """Return the language of a side: the one given, else the only one that the files name, besides the other side's."""
+    if given is not None:
+        return given
+    found = {language: path for language, path in named.items() if other is None or language != base_language(other)}
+    if not found:
+        raise SegError(f"The files do not say their {side} language: give it with -{side[0]}.")
+    if len(found) > 1:
+        places = ", ".join(f"{language} in {path}" for language, path in found.items())
+        raise SegError(f"The files have several {side} languages, {places}: choose one with -{side[0]}.")
+    return next(iter(found))
 
 
 def named_languages(file: PairFile) -> tuple[list[str], list[str]]:
@@ -94,10 +95,8 @@ def named_languages(file: PairFile) -> tuple[list[str], list[str]]:
             if base_language(source) not in map(base_language, languages):  # *all*, or a header that is wrong
                 source = languages[0] if languages else ""
             found += [(source, language) for language in languages if base_language(language) != base_language(source)]
-    sources, targets = (
-        list(dict.fromkeys(base_language(pair[side]) for pair in found if pair[side])) for side in (0, 1)
-    )
-    return sources, targets
+    sources, targets = ({base_language(pair[side]): None for pair in found if pair[side]} for side in (0, 1))
+    return list(sources), list(targets)
 
 
 def pairs_of(files: Sequence[PairFile], source: str, target: str, tags: Tags, skipped: Counter[str]) -> Iterator[Pair]:

@@ -18,6 +18,7 @@ from fairseq_seg.recipes.parallel import FULL, Pair, cleaned, split, tokens
 from fairseq_seg.recipes.recipe import Recipe, System
 from fairseq_seg.recipes.run import run_direction
 from fairseq_seg.recipes.runner import Runner, environment
+from fairseq_seg.store.formats import Tags
 
 RUN = "run.json"
 FEWEST = 200
@@ -33,12 +34,8 @@ TRANSFORMER = (
     "--lr 0.0015 --lr-scheduler inverse_sqrt --warmup-updates {warmup}",
     "--lr 0.0005 --lr-scheduler polynomial_decay --warmup-updates {warmup} --total-num-update {updates}",
 )
-ARCHITECTURES = {
-    "seg_gru_small": GRU,
-    "seg_gru": GRU,
-    "seg_transformer_small": TRANSFORMER,
-    "seg_transformer": TRANSFORMER,
-}
+ARCHITECTURES = dict.fromkeys(("seg_gru_small", "seg_gru"), GRU)
+ARCHITECTURES |= dict.fromkeys(("seg_transformer_small", "seg_transformer"), TRANSFORMER)
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ def train_from_files(files: Sequence[Path], model: Path, settings: Settings, kee
         if text.exists():
             check_run(text, run)
         else:
-            tags = "codes" if "tags" in settings.protect.split(",") else "drop"
+            tags: Tags = "codes" if "tags" in settings.protect.split(",") else "drop"
             skipped: Counter[str] = Counter()
             try:
                 pairs = list(pairs_of(found, *direction, tags, skipped))

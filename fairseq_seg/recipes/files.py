@@ -16,9 +16,8 @@ from fairseq_seg.store.formats import EXTENSIONS, PairFile, Tags, extension, rea
 from fairseq_seg.store.locales import base_language
 from fairseq_seg.store.pair import Skipped
 from fairseq_seg.store.po import header_language, read_messages
-from fairseq_seg.store.tmx import tmx_units
 from fairseq_seg.store.xliff import find_languages, find_segments, xliff_units
-from fairseq_seg.store.xml import XML_LANG, children
+from fairseq_seg.store.xml import XML_LANG, children, local_name, stream
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(_[A-Za-z0-9]+)*")
 # How many units of a file are asked for their languages.
@@ -88,10 +87,11 @@ def named_languages(file: PairFile) -> tuple[list[str], list[str]]:
         for unit in islice(xliff_units(path), ASKED):
             found += [find_languages(unit, *sides) for *sides, _ in find_segments(unit) if sides[1] is not None]
     elif file.format == "tmx":
-        for unit in islice(tmx_units(path), ASKED):
-            languages = [variant.get(XML_LANG) or variant.get("lang") or "" for variant in children(unit, "tuv")]
-            header = unit.getroottree().getroot().find("{*}header")
-            source = unit.get("srclang") or ("" if header is None else header.get("srclang", ""))
+        of_file = ""
+        for element in islice(stream(path, "tmx", {"header", "tu"}), ASKED):
+            of_file = element.get("srclang", "") if local_name(element) == "header" else of_file
+            languages = [variant.get(XML_LANG) or variant.get("lang") or "" for variant in children(element, "tuv")]
+            source = element.get("srclang", of_file)
             if base_language(source) not in map(base_language, languages):  # *all*, or a header that is wrong
                 source = languages[0] if languages else ""
             found += [(source, language) for language in languages if base_language(language) != base_language(source)]

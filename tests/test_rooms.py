@@ -30,6 +30,7 @@ ORDER = [
     {"localize"},
     {"evaluate"},
     {"recipes"},
+    {"serve"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

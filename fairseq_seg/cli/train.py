@@ -34,7 +34,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("--symbols", type=positive, default=default.symbols, metavar="N", help=help)
     parser.add_argument("--arch", choices=ARCHITECTURES, default=default.arch, help="the model")
     help = f"tokens that cannot go wrong: some of {','.join(KINDS)}, or none (default: none)"
-    parser.add_argument("--protect", type=kinds, default=(), metavar="KINDS", help=help)
+    parser.add_argument("--protect", type=kinds, metavar="KINDS", help=help)
     parser.add_argument("--keep", action="store_true", help="keep MODEL.work: the text, trainings, logs and report")
     return parser
 
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
         updates=options.updates or 0,
         symbols=options.symbols,
         arch=options.arch,
-        protect=",".join(options.protect),
+        protect=",".join(options.protect or ()),
     )
     folder = train_from_files(options.files, options.output, settings, options.keep)
     print(

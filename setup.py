@@ -56,6 +56,7 @@ setup(
             "seg-cache = fairseq_seg.cli.cache:main",
             "seg-guide = fairseq_seg.cli.guide:main",
             "seg-model = fairseq_seg.cli.model:main",
+            "seg-train = fairseq_seg.cli.train:main",
             "seg-serve = fairseq_seg.cli.serve:main",
             "seg-translate = fairseq_seg.cli.translate:main",
         ]

@@ -29,6 +29,7 @@ ORDER = [
     {"translator"},
     {"localize"},
     {"evaluate"},
+    {"recipes"},
     {"serve"},
     {"cli"},
 ]

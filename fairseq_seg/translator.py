@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,14 +89,17 @@ class Translator:
         texts: Sequence[str],
         provenance: bool = False,
         previous: Sequence[tuple[str, str] | None] | None = None,
+        memories: Collection[str] | None = None,
     ) -> list[Translation]:
         """Translate texts: one translation per text, in order. An empty text stays empty, an over-long one is cut.
 
-        `previous` has, for each text, an older version and its translation, or None: that pair comes first.
+        Args:
+            previous: for each text, an older version and its translation, or None: that pair comes first.
+            memories: those of the translator's memories to take pairs from, by their names, instead of all.
         """
         if isinstance(texts, str):
             raise SegError("translate() takes a list of texts, not one text: put it in brackets.")
-        return self.call(lambda session: session.translate(list(texts), provenance, previous))
+        return self.call(lambda session: session.translate(list(texts), provenance, previous, memories))
 
     @property
     def protects_tags(self) -> bool:
@@ -194,6 +197,16 @@ class Session:
         """What gives typed sentences their pairs."""
         return self.task.live if self.task.cfg.memory_k > 0 else None
 
+    def within(self, memories: Collection[str] | None) -> PairSource | None:
+        """Return what gives sentences pairs from some of the memories alone; None stands for all."""
+        from fairseq_seg.source.live import Live
+        from fairseq_seg.source.terms import WithTerms
+
+        if memories is None or self.live is None:
+            return self.live
+        assert isinstance(self.live, Live | WithTerms), "nothing else can leave memories out"
+        return self.live.within(memories)
+
     @cached_property
     def _cutter(self) -> TermCutter:
         from fairseq_seg.source.terms import TermCutter
@@ -209,19 +222,23 @@ class Session:
         match = self._cutter.match(Term(*pair, (), 0), known=False)
         return None if match is None else match._replace(id=0, origin=PREVIOUS)
 
-    def _source_of(self, given: list[Match | None]) -> PairSource | None:
+    def _with_given(self, source: PairSource | None, given: list[Match | None]) -> PairSource | None:
         from fairseq_seg.source.given import WithGiven
         from fairseq_seg.source.live import Live
         from fairseq_seg.source.terms import WithTerms
 
-        if isinstance(self.live, Live | WithTerms) and any(pair is not None for pair in given):
-            return WithGiven(self.live, given)
-        return self.live
+        if isinstance(source, Live | WithTerms) and any(pair is not None for pair in given):
+            return WithGiven(source, given)
+        return source
 
     def translate(
-        self, texts: list[str], provenance: bool, previous: Sequence[tuple[str, str] | None] | None = None
+        self,
+        texts: list[str],
+        provenance: bool,
+        previous: Sequence[tuple[str, str] | None] | None = None,
+        memories: Collection[str] | None = None,
     ) -> list[Translation]:
-        """Translate texts, with the older versions of some."""
+        """Translate texts, with the older versions of some, and with pairs of some memories, by default of all."""
         self.task.warned = False  # one warning per call
         translations = [Translation(text, "") for text in texts]
         longest = self.task.max_positions()[0] - 1
@@ -243,9 +260,9 @@ class Session:
         for start in range(0, len(waiting), size):
             batch = waiting[start : start + size]
             named = [texts[place] for place, _ in batch]
-            source = self.live
+            source = self.within(memories)
             if previous is not None:
-                source = self._source_of([self._given(previous[place], texts[place]) for place, _ in batch])
+                source = self._with_given(source, [self._given(previous[place], texts[place]) for place, _ in batch])
             found = self.translate_symbols([symbols for _, symbols in batch], source, provenance, texts=named)
             for (place, _), translation in zip(batch, found, strict=True):
                 translation.source = texts[place]

@@ -15,16 +15,9 @@ from pathlib import Path
 if not __package__:  # run as a script from the clone
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairseq_seg.cli.options import kinds
 from fairseq_seg.corpus.tokens import KINDS
 from fairseq_seg.errors import command
-
-
-def kinds(text: str) -> tuple[str, ...]:
-    """Read --protect: kinds of tokens, separated by commas, in the order of `KINDS`."""
-    named = {kind.strip() for kind in text.split(",")} - {"", "none"}
-    if unknown := named - set(KINDS):
-        raise argparse.ArgumentTypeError(f"'{min(unknown)}' is not one of {', '.join(KINDS)}, none")
-    return tuple(kind for kind in KINDS if kind in named)
 
 
 def get_parser() -> argparse.ArgumentParser:

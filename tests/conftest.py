@@ -9,6 +9,7 @@ import pytest
 from preprocess import subword
 from tests.corpus import SOURCE, SPLITS, TARGET, Corpus, binarize, make_corpus, write_text
 from tests.guessing import make_guessing
+from tests.served import make_model
 from tests.stock import PLUGIN, TRAINING, run_stock
 
 # These matrices are too small to share among threads, which on a busy machine wait for each other 20 times as long.
@@ -81,6 +82,12 @@ def bpe_trained(bpe_data_bin: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("bpe-trained")
     run_stock("train", bpe_data_bin, *PLUGIN, *TRAINING, "--max-epoch", 3, "--save-dir", folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def served_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder of `served_corpus`, for servers."""
+    return make_model(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="session")

@@ -120,7 +120,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(fresh, attached, monkeyp
         return whole_search(self, queries, exclude)
 
     monkeypatch.setattr(Retriever, "search", stopped_search)
-    with pytest.raises(SystemExit, match="rerun the command to resume"):
+    with pytest.raises(SystemExit, match="Rerun the command to resume"):
         attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 
@@ -297,8 +297,8 @@ def test_cut_off_data_is_said_in_a_sentence(fresh):
 
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(fresh):
     """A file where the index has to go: unlike missing rights, this stops root too."""
-    (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.grams.part").touch()
-    with pytest.raises(SystemExit, match=r"seg-attach: .*grams.part cannot be read or written: File exists\."):
+    (fresh / f"index.{SOURCE}-{TARGET}.{SOURCE}.lucene.part").touch()
+    with pytest.raises(SystemExit, match=r"seg-attach: .*lucene.part cannot be read or written: File exists\."):
         attach.main([str(fresh), "--processes", "1"])
     assert not list(fresh.glob("*.memory"))
 

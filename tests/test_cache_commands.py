@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(translate, data_bin, checkpo
     assert "is a cache of type fp32, not int8" in translate("generate", *cache, "--memory-cache-type", "int8", **stop)
     assert "is a file, not a memory cache" in translate("generate", "--memory-cache", checkpoint, **stop)
     message = run_stock_until_it_stops("train", data_bin, *PLUGIN, *TRAINING, *SIZES, *cache, "--save-dir", tmp_path)
-    assert message == "--memory-cache is for a frozen model: leave it out to train."
+    assert message == "--memory-cache is for a frozen model: leave it out to train, or add --freeze-translator."
     # Without pairs there is nothing to keep, and nothing to refuse.
     assert "memory cache" not in translate("generate", *cache, "--memory-k", 0, path=other)
 

@@ -12,18 +12,20 @@ import pytest
 
 from fairseq_seg.errors import SegError
 from fairseq_seg.evaluate.split import load_split
+from fairseq_seg.recipes.comparison import evaluate
+from fairseq_seg.recipes.recipe import read_recipe
+from fairseq_seg.recipes.runner import Runner
+from fairseq_seg.recipes.steps import train_systems
 from tests.corpus import SOURCE, TARGET
 from tests.stock import ROOT
 
-sys.path.insert(0, str(ROOT / "examples"))
 sys.path.insert(0, str(ROOT / "examples" / "field"))
-import recipe as recipes  # noqa: E402  (the examples are scripts, not a package)
-import table  # noqa: E402
+import table  # noqa: E402  (the examples are scripts, not a package)
 
 RECIPE = ROOT / "examples/field/recipe.toml"
 
 
-class Asked(recipes.Runner):
+class Asked(Runner):
     """Runs nothing: what would run is recorded, and finished."""
 
     def __init__(self):
@@ -51,12 +53,12 @@ def value(command: list[str], option: str) -> str:
 
 
 def test_systems_of_other_kinds_in_a_recipe(tmp_path: Path):
-    read, runner = recipes.read_recipe(RECIPE), Asked()
+    read, runner = read_recipe(RECIPE), Asked()
     made, text = tmp_path / "made", tmp_path / "text"
     made.touch()
     data = tmp_path / "data-bin"
-    recipes.train_systems(read, "en-fr", data, made, tmp_path, list(read.systems), runner)
-    recipes.evaluate(read, "en-fr", "test", data, made, text, tmp_path, runner)
+    train_systems(read, "en-fr", data, made, tmp_path, list(read.systems), runner)
+    evaluate(read, "en-fr", "test", data, made, text, tmp_path, runner)
     trainings = {name: command for name, command in runner.commands.items() if name.endswith(" train")}
     assert len(trainings) == 1 + 2 * sum(not system.trained_as for system in read.systems.values())
     # Every system has the same number of updates, whatever it starts from.
@@ -91,10 +93,10 @@ def test_systems_of_other_kinds_in_a_recipe(tmp_path: Path):
 
 
 def test_the_sample_trains_less():
-    full, sample = recipes.read_recipe(RECIPE), recipes.read_recipe(RECIPE, sample=True)
+    full, sample = read_recipe(RECIPE), read_recipe(RECIPE, sample=True)
     assert sample.systems == full.systems and sample.updates < full.updates
     with pytest.raises(SegError, match="has no .sample."):
-        recipes.read_recipe(ROOT / "examples/demo/recipe.toml", sample=True)
+        read_recipe(ROOT / "examples/demo/recipe.toml", sample=True)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +126,7 @@ def output(bpe_data_bin: Path, data_bin: Path, tmp_path_factory: pytest.TempPath
 
 
 def test_the_table_of_the_field(output: Path):
-    read = recipes.read_recipe(RECIPE)
+    read = read_recipe(RECIPE)
     lines = table.table(read, output, "en-fr").split("\n")
     rows = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ")[1:] for line in lines}
     assert rows["NMT"] == ["15.0", "≤ 0.001", "30.0", "55.5", "40.0", "–", "0"]
@@ -144,4 +146,4 @@ def test_the_table_of_the_field(output: Path):
 
 def test_a_table_needs_a_report(tmp_path: Path):
     with pytest.raises(SegError, match="has no report.json: run examples/recipe.py"):
-        table.table(recipes.read_recipe(RECIPE), tmp_path, "en-fr")
+        table.table(read_recipe(RECIPE), tmp_path, "en-fr")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_seg.recipes.parallel import FULL, Pair, is_translation
+
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "libreoffice_help"
 sys.path.insert(0, str(EXAMPLE))
 import help_pages  # noqa: E402  (the example is a folder of scripts, not a package)
@@ -76,8 +78,8 @@ def test_paragraphs_are_split_only_where_both_sides_agree():
     ids=["untranslated", "too short", "no word", "unlike lengths", "too long"],
 )
 def test_bad_pairs_are_left_out(source, target):
-    assert not prepare.is_translation(source, target, prepare.FULL)
-    assert prepare.is_translation("Insert a row here", "Insérer une ligne ici", prepare.FULL)
+    assert not is_translation(source, target, FULL)
+    assert is_translation("Insert a row here", "Insérer une ligne ici", FULL)
 
 
 def test_best_match_is_another_sentence():
@@ -87,10 +89,8 @@ def test_best_match_is_another_sentence():
 
 
 def test_subset_takes_the_pages_that_repeat_each_other():
-    repeating = [
-        prepare.Pair(f"insert the row number {n}", "t", page) for n, page in zip(NUMBERS, "aabbaabbaa", strict=True)
-    ]
-    alone = [prepare.Pair(" ".join(f"{n}{i}" for i in range(5)), "t", "c") for n in NUMBERS]
+    repeating = [Pair(f"insert the row number {n}", "t", page) for n, page in zip(NUMBERS, "aabbaabbaa", strict=True)]
+    alone = [Pair(" ".join(f"{n}{i}" for i in range(5)), "t", "c") for n in NUMBERS]
     assert prepare.repetitive_pages(alone + repeating, limit=10) == repeating
 
 

@@ -125,7 +125,7 @@ def test_the_augmented_corpus_is_that_of_the_paper(attached: Path, tmp_path: Pat
 
 
 def test_fuzzy_repair_needs_the_pairs(data_bin: Path, tmp_path: Path):
-    with pytest.raises(SegError, match="run seg-attach on the data-bin first"):
+    with pytest.raises(SegError, match="run seg-attach with the same -s and -t first"):
         fuzzy_repair.write(DataBin(data_bin), tmp_path / "augmented", 0.5)
     assert not (tmp_path / "augmented").exists()
 

@@ -18,14 +18,15 @@ from fairseq_seg.corpus.databin import DataBin
 from fairseq_seg.corpus.encoding import place_values
 from fairseq_seg.corpus.model_folder import ModelFolder
 from fairseq_seg.errors import SegError
+from fairseq_seg.recipes.parallel import Pair
+from fairseq_seg.recipes.recipe import Recipe, System, pair_of, read_recipe
+from fairseq_seg.recipes.runner import ROOT, Runner, logged_updates, outdated
+from fairseq_seg.recipes.steps import make_data, train_systems, with_equals
 from tests.corpus import make_corpus
 from tests.protected_corpus import KINDS, write_splits
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
-sys.path.insert(0, str(EXAMPLES / "jrc_acquis"))
-import recipe  # noqa: E402  (the examples are scripts, not a package)
-from parallel_text import Pair  # noqa: E402
 
 # The sample of the recipe, smaller still.
 SMALLER = {
@@ -87,7 +88,7 @@ def test_from_text_to_the_report(finished):
     logs = sorted(folder.glob("output/sample/en-fr/*/train.log"))
     assert len(logs) == len(SYSTEMS)
     for log in logs:
-        updates = [recipe.logged_updates(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        updates = [logged_updates(line) for line in log.read_text(encoding="utf-8").splitlines()]
         assert max(number for number in updates if number is not None) == 20, log
 
 
@@ -121,7 +122,7 @@ def test_every_guided_system_becomes_a_model_folder(finished):
     ],
 )
 def test_progress_is_read_from_the_log(line: str, updates: int | None):
-    assert recipe.logged_updates(line) == updates
+    assert logged_updates(line) == updates
 
 
 def test_a_bar_follows_the_log(tmp_path: Path):
@@ -129,14 +130,14 @@ def test_a_bar_follows_the_log(tmp_path: Path):
 
     log = tmp_path / "train.log"
     with open(os.devnull, "w") as nowhere, tqdm(total=100, file=nowhere) as bar:
-        recipe.Runner.advance(bar, log)  # not there yet
+        Runner.advance(bar, log)  # not there yet
         log.write_text("x" * 20_000 + '\n{"num_updates": "50"}\n{"num_updates": "60"}\n{"num_up')
-        recipe.Runner.advance(bar, log)
+        Runner.advance(bar, log)
         assert bar.n == 60
 
 
 def test_options_for_a_model_folder():
-    options = recipe.with_equals("--memory-k 2 --lenpen -1 --cpu --bpe=sentencepiece --path 'a b'")
+    options = with_equals("--memory-k 2 --lenpen -1 --cpu --bpe=sentencepiece --path 'a b'")
     assert options == ["--memory-k=2", "--lenpen=-1", "--cpu", "--bpe=sentencepiece", "--path=a b"]
 
 
@@ -173,15 +174,15 @@ def test_another_way_to_translate_trains_nothing(finished, tmp_path: Path):
     other.write_text(text.replace(adaptive, f"{adaptive} --memory-min-score 0.4"))
     done = run_recipe(other, "--sample", "--output", folder / "output/sample")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [line.split()[1] for line in done.stderr.split("\n") if line.startswith("$ ")] == ["seg-evaluate"]
+    assert [line.split()[1] for line in done.stderr.split("\n") if line.startswith("$ ")] == ["seg-evaluate"] * 2
 
 
 def test_protected_text_is_encoded_with_its_source(tmp_path: Path):
     write_splits(tmp_path / "text", {"train": 200, "dev": 10, "test": 10})
-    protected = recipe.Recipe(["en-fr"], "", 300, "", 1, {}, protect=KINDS)
+    protected = Recipe(["en-fr"], "", 300, "", 1, {}, protect=KINDS)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     corpus, folder = str(tmp_path / "text"), tmp_path / "data"
-    _, made = recipe.make_data(protected, "en-fr", folder, corpus, recipe.Runner(environment))
+    _, made = make_data(protected, "en-fr", folder, corpus, Runner(environment))
     data = DataBin(folder / "data-bin")
     place_values(data, {"test": f"{folder / 'symbols' / 'test'}"})
     expected = (tmp_path / "text" / "test.fr").read_text(encoding="utf-8").splitlines()
@@ -190,13 +191,13 @@ def test_protected_text_is_encoded_with_its_source(tmp_path: Path):
     # The target's symbols depend on the source's text and model.
     before, mark = made.stat().st_mtime_ns, folder / "encode-test-fr.finished"
     os.utime(tmp_path / "text" / "test.en", ns=(2 * before, 2 * before))
-    assert recipe.outdated(mark, shlex.split(mark.read_text()), [tmp_path / "text" / "test.en"])
-    recipe.make_data(protected, "en-fr", folder, corpus, recipe.Runner(environment))
+    assert outdated(mark, shlex.split(mark.read_text()), [tmp_path / "text" / "test.en"])
+    make_data(protected, "en-fr", folder, corpus, Runner(environment))
     assert mark.stat().st_mtime_ns > before
 
 
 def test_a_step_runs_again_when_its_command_or_what_it_uses_changed(tmp_path: Path):
-    runner, log, used = recipe.Runner(dict(os.environ)), tmp_path / "log", tmp_path / "used"
+    runner, log, used = Runner(dict(os.environ)), tmp_path / "log", tmp_path / "used"
     used.touch()
     for word in ("a", "a", "b", "b"):
         mark = runner.once(tmp_path, "step", ["sh", "-c", f"echo {word} >> {log}"], [used])
@@ -219,30 +220,30 @@ def test_a_training_is_not_mixed_with_another(tmp_path: Path):
     used, begun = tmp_path / "used", tmp_path / "train.begun"
     used.touch()
     begun.write_text("train slowly")
-    recipe.Runner.check_training(tmp_path, ["train", "fast"], [used])  # it failed before its first checkpoint
+    Runner.check_training(tmp_path, ["train", "fast"], [used])  # it failed before its first checkpoint
     (tmp_path / "checkpoint_last.pt").touch()
-    recipe.Runner.check_training(tmp_path, ["train", "slowly"], [used])
+    Runner.check_training(tmp_path, ["train", "slowly"], [used])
     with pytest.raises(SegError, match="was trained with other options: remove that folder"):
-        recipe.Runner.check_training(tmp_path, ["train", "fast"], [used])
+        Runner.check_training(tmp_path, ["train", "fast"], [used])
     later = begun.stat().st_mtime_ns + 1
     os.utime(used, ns=(later, later))
     with pytest.raises(SegError, match="was trained before its input was rebuilt"):
-        recipe.Runner.check_training(tmp_path, ["train", "slowly"], [used])
+        Runner.check_training(tmp_path, ["train", "slowly"], [used])
 
 
 @pytest.mark.parametrize("stopped_by", [SegError("no memory left"), KeyboardInterrupt()])
 def test_nothing_begins_after_a_failure_or_ctrl_c(tmp_path: Path, stopped_by: BaseException):
     begun = []
 
-    class Stopped(recipe.Runner):
+    class Stopped(Runner):
         def train(self, folder: Path, *rest: object) -> None:
             begun.append(folder.name)
             raise stopped_by
 
-    systems = {name: recipe.System("") for name in ("A", "B", "C")}
-    few = recipe.Recipe(["en-fr"], "", 8, "", 1, systems)
+    systems = {name: System("") for name in ("A", "B", "C")}
+    few = Recipe(["en-fr"], "", 8, "", 1, systems)
     with pytest.raises(type(stopped_by)):
-        recipe.train_systems(few, "en-fr", tmp_path, tmp_path, tmp_path, list(systems), Stopped({}))
+        train_systems(few, "en-fr", tmp_path, tmp_path, tmp_path, list(systems), Stopped({}))
     assert begun[0] == "A-1" and len(begun) < 3
 
 
@@ -250,9 +251,10 @@ TRAINS_FOR_A_MINUTE = """
 import os, sys
 from pathlib import Path
 import recipe
+from fairseq_seg.recipes import runner
 command = ["sh", "-c", "echo $$ > begun; mv begun pid; exec sleep 60"]
-recipe.ROOT = Path.cwd()
-recipe.run = lambda args: recipe.Runner(dict(os.environ)).train(Path.cwd(), "training", 1, command, 0)
+runner.ROOT = Path.cwd()
+recipe.run = lambda args: runner.Runner(dict(os.environ)).train(Path.cwd(), "training", 1, command, 0)
 sys.argv = ["recipe.py", "recipe.toml"]
 recipe.main()
 """
@@ -311,7 +313,7 @@ def test_a_failed_training_is_said_in_a_sentence(finished, tmp_path: Path):
         (("", ""), ["--directions", "en-xx"], "en-xx is not one of the recipe's directions"),
         (("", ""), ["--directions", "enfr"], "enfr is not a direction"),
         (
-            ("symbols = 150", 'symbols = 150\nprotect = "numbers"'),
+            ("longest = {", 'protect = "numbers" # {'),
             ["--directions", "fr-en"],
             "en-fr is protected for one direction: name fr-en in `pairs`, too",
         ),
@@ -383,7 +385,7 @@ def test_a_recipe_without_a_sample_says_so():
 
 def test_the_last_step_of_the_ablation_is_the_recommended_preset():
     """Each row adds one thing to the row before."""
-    systems = recipe.read_recipe(EXAMPLES / "ablation/recipe.toml").systems
+    systems = read_recipe(EXAMPLES / "ablation/recipe.toml").systems
     rows = [name for name in systems if name.startswith("plus ") and not systems[name].trained_as]
     options = {name: shlex.split(systems[name].train) for name in ("SEG paper", *rows)}
     values = {name: dict(zip(given[::2], given[1::2], strict=True)) for name, given in options.items()}
@@ -407,10 +409,10 @@ def test_the_last_step_of_the_ablation_is_the_recommended_preset():
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*/recipe.toml")), ids=lambda path: path.parent.name)
 def test_every_recipe_is_complete(path: Path):
-    read = recipe.read_recipe(path)
+    read = read_recipe(path)
     assert tomllib.loads(path.read_text(encoding="utf-8"))["systems"].keys() == read.systems.keys()
     for direction in read.directions:
-        recipe.pair_of(direction, read.pairs)
+        pair_of(direction, read.pairs)
 
 
 # Runs a command without a network, in a user namespace of its own.
@@ -424,10 +426,10 @@ def test_the_demo_brings_its_text(tmp_path: Path):
     for name in ("python", "seg-subword", "fairseq-preprocess"):
         (tools / name).symlink_to(Path(sys.executable).with_name(name))
     code = (
-        "from pathlib import Path; import recipe\n"
+        "from pathlib import Path; from fairseq_seg.recipes import recipe, runner, steps\n"
         f"demo = recipe.read_recipe(Path({str(EXAMPLES / 'demo/recipe.toml')!r}))\n"
-        f"runner = recipe.Runner({{'PATH': {str(tools)!r}, 'OMP_NUM_THREADS': '1'}})\n"
-        f"recipe.make_data(demo, 'en-fr', Path({str(tmp_path / 'data')!r}), None, runner)\n"
+        f"run = runner.Runner({{'PATH': {str(tools)!r}, 'OMP_NUM_THREADS': '1'}})\n"
+        f"steps.make_data(demo, 'en-fr', Path({str(tmp_path / 'data')!r}), None, run)\n"
     )
     offline = OFFLINE if subprocess.run([*OFFLINE, "true"], capture_output=True).returncode == 0 else []
     done = subprocess.run(
@@ -449,7 +451,7 @@ def test_the_demo_brings_its_text(tmp_path: Path):
     assert (tmp_path / "data/data-bin/train.en-fr.en.idx").exists()
     readme = (EXAMPLES / "demo/text/README.md").read_text(encoding="utf-8")
     unpack = next(line for line in readme.splitlines() if "-m zipfile -e" in line)
-    subprocess.run(unpack.replace("demo-text", str(tmp_path / "unpacked")), shell=True, cwd=recipe.ROOT, check=True)
+    subprocess.run(unpack.replace("demo-text", str(tmp_path / "unpacked")), shell=True, cwd=ROOT, check=True)
     for path in (tmp_path / "unpacked").iterdir():
         assert path.read_bytes() == (tmp_path / "data/text" / path.name).read_bytes()
     assert f"{sizes['train']:,} pairs for training, {sizes['dev']} for development" in readme
@@ -458,13 +460,13 @@ def test_the_demo_brings_its_text(tmp_path: Path):
 def test_the_demo_takes_your_text(tmp_path: Path):
     asked = []
 
-    class Asked(recipe.Runner):
+    class Asked(Runner):
         def once(self, folder: Path, step: str, command: list[str], after: Sequence[Path] = ()) -> Path:
             asked.append(command)
             return folder
 
-    demo = recipe.read_recipe(EXAMPLES / "demo/recipe.toml")
-    recipe.make_data(demo, "en-fr", tmp_path, "mine", Asked({}))
+    demo = read_recipe(EXAMPLES / "demo/recipe.toml")
+    make_data(demo, "en-fr", tmp_path, "mine", Asked({}))
     assert "--subset" in asked[0] and asked[0][-2:] == ["--corpus", "mine"]
-    recipe.make_data(demo, "en-fr", tmp_path, None, Asked({}))
+    make_data(demo, "en-fr", tmp_path, None, Asked({}))
     assert asked[len(asked) // 2][-1] == str(tmp_path / "text")

@@ -29,6 +29,8 @@ ORDER = [
     {"translator"},
     {"localize"},
     {"evaluate"},
+    {"recipes"},
+    {"serve"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

@@ -150,9 +150,11 @@ def test_a_path_that_executors_cannot_write_is_said_in_a_sentence(quiet_spark, f
 def test_a_shard_that_is_lost_in_the_middle_is_said_and_the_run_resumes(
     quiet_spark, fresh, local, tmp_path, monkeypatch
 ):
-    options = [str(fresh), "--spark", "local[1]", "--spark-partitions", "10", "--splits", "train"]
     attach.main([str(fresh), "--shards", "2", "--splits", "test"])
-    index = next(fresh.glob("index.*"))
+    shared = shutil.copytree(fresh, tmp_path / "shared")
+    options = [str(fresh), "--spark", "local[1]", "--spark-partitions", "10", "--splits", "train"]
+    options += ["--spark-index", str(shared)]
+    index = next(shared.glob("index.*"))
     shard = shutil.move(index / "pairs1.npz", tmp_path / "pairs1.npz")
     with pytest.raises(SystemExit, match=r"^On the executor \S+: shard 1 of \S+ is lost or damaged .*: put it back"):
         attach.main(options)

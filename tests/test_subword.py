@@ -54,7 +54,7 @@ def test_symbols_and_numbers_are_fairseqs(text: Path, prefix: Path):
     from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 
     from fairseq_seg.corpus.subwords import SubwordModel
-    from fairseq_seg.tasks.seg_translation import with_plain_spaces
+    from fairseq_seg.tasks.seg_translation import SegTranslationConfig, SegTranslationTask
 
     processor = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
     dictionary = Dictionary.load(f"{prefix}.dict.txt")
@@ -62,7 +62,7 @@ def test_symbols_and_numbers_are_fairseqs(text: Path, prefix: Path):
     assert dictionary.symbols == [processor.id_to_piece(index) for index in range(150)]
 
     bpe = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=f"{prefix}.model"))
-    with_plain_spaces(bpe)
+    SegTranslationTask(SegTranslationConfig(), dictionary, dictionary).as_encoded(bpe, None)
     assert (
         bpe.encode("the\u00a0 name")
         == bpe.encode("the name")

@@ -9,7 +9,6 @@ measured now and kept in OUTPUT/en-fr/costs.json, those of kNN-MT were measured 
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,13 +17,11 @@ from fairseq_seg.errors import SegError, command
 from fairseq_seg.evaluate.split import load_split
 from fairseq_seg.evaluate.table import show, show_p
 from fairseq_seg.files import read_text_file, write_whole
+from fairseq_seg.recipes.recipe import Recipe, System, pair_of, read_recipe
+from fairseq_seg.recipes.steps import run_folder
 from fairseq_seg.store.index import MemorySearch
 from fairseq_seg.store.pair import TranslationUnit
 from fairseq_seg.store.store import TranslationMemory
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the examples are scripts, not a package
-
-import recipe as recipes  # noqa: E402
 
 ADDED = 1000
 NEW_PAIRS, BYTES = "seconds per 1,000 pairs", "bytes per pair"
@@ -62,7 +59,7 @@ def kept_costs(own: Path, shared: Path, text: Path, source: str, target: str) ->
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def cost_cells(system: recipes.System | None, run: Path, memory: dict[str, float]) -> list[str]:
+def cost_cells(system: System | None, run: Path, memory: dict[str, float]) -> list[str]:
     """Return the seconds for new pairs and the bytes per pair; `run` is what the system translates with."""
     costs: dict[str, float] = memory
     if system is not None and "--knn-store" in system.translate:
@@ -72,10 +69,10 @@ def cost_cells(system: recipes.System | None, run: Path, memory: dict[str, float
     return [show(costs[NEW_PAIRS], 2), f"{costs[BYTES]:,.0f}"]
 
 
-def table(recipe: recipes.Recipe, output: Path, direction: str) -> str:
+def table(recipe: Recipe, output: Path, direction: str) -> str:
     """Return the table in Markdown."""
     source, target = direction.split("-")
-    own, shared = output / direction, output / "data" / recipes.pair_of(direction, recipe.pairs)
+    own, shared = output / direction, output / "data" / pair_of(direction, recipe.pairs)
     try:
         report = json.loads((own / "report.json").read_text(encoding="utf-8"))
     except OSError:
@@ -93,14 +90,14 @@ def table(recipe: recipes.Recipe, output: Path, direction: str) -> str:
         system = recipe.systems.get(name)  # TM is not one of the recipe's
         trained = name if system is None or not system.trained_as else system.trained_as
         speed = row["speed"]
-        threshold = recipes.run_folder(own, name, 1) / "threshold.json"
+        threshold = run_folder(own, name, 1) / "threshold.json"
         if speed is None and threshold.exists() and speeds.get(trained):
             best = load_split(shared / "data-bin", report["split"], source, target).best
             translated = float((best < json.loads(threshold.read_text(encoding="utf-8"))["threshold"]).mean())
             speed = speeds[trained] / translated if translated else None
         quality = [row["bleu"], row["chrf"]]
         bleu, chrf = (show(sum(runs) / len(runs)) for runs in quality)
-        run = recipes.run_folder(own, trained, 1)
+        run = run_folder(own, trained, 1)
         cells = [bleu, show_p(row["p_value"]), chrf, show(effort.get(name)), show(speed)]
         lines.append([name, *cells, *cost_cells(system, run, memory)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -114,7 +111,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, metavar="FOLDER", help="the --output of the recipe")
     parser.add_argument("direction", metavar="EN-FR", help="a direction that has a report")
     args = parser.parse_args()
-    print(table(recipes.read_recipe(args.recipe), args.output, args.direction))
+    print(table(read_recipe(args.recipe), args.output, args.direction))
 
 
 if __name__ == "__main__":

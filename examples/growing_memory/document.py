@@ -12,7 +12,9 @@ HELP = Path(__file__).resolve().parent.parent / "libreoffice_help"
 sys.path.insert(0, str(HELP))
 
 import help_pages  # noqa: E402
-from prepare import FULL, is_translation, pairs_from_packages  # noqa: E402
+from prepare import pairs_from_packages  # noqa: E402
+
+from fairseq_seg.recipes.parallel import FULL, is_translation  # noqa: E402
 
 
 def main() -> None:

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from fairseq_seg.recipes.parallel import Pair, split
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the examples are scripts, not a package
 
-from parallel_text import Pair, run, split  # noqa: E402
+from parallel_text import run  # noqa: E402
 
 HELD_OUT = 3000
 

@@ -14,22 +14,12 @@ import help_pages
 from tqdm import tqdm
 
 from fairseq_seg.errors import command
+from fairseq_seg.recipes.parallel import FULL, Pair, Size, clean, cleaned, split
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # the examples are scripts, not a package
 
-from parallel_text import (  # noqa: E402
-    FULL,
-    Pair,
-    Size,
-    clean,
-    cleaned,
-    is_translation,  # noqa: F401  (document.py takes it from here)
-    nearest_scores,
-    pairs_from_text,
-    split,
-    write_once,
-)
+from parallel_text import nearest_scores, pairs_from_text, write_once  # noqa: E402
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z]|[\"«“(¿¡])")
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairseq_seg.corpus.tokens import KINDS
+
 
 def positive(text: str) -> int:
     """Read an option that must be a whole number above zero."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above zero")
     return int(text)
+
+
+def kinds(text: str) -> tuple[str, ...]:
+    """Read --protect: kinds of tokens, separated by commas, in the order of `KINDS`."""
+    named = {kind.strip() for kind in text.split(",")} - {"", "none"}
+    if unknown := named - set(KINDS):
+        raise argparse.ArgumentTypeError(f"'{min(unknown)}' is not one of {', '.join(KINDS)}, none")
+    return tuple(kind for kind in KINDS if kind in named)
 
 
 def add_data_bin(parser: argparse.ArgumentParser, help: str) -> None:

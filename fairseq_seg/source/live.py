@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +22,14 @@ from fairseq_seg.source.pair_source import Sentences, Wanted, as_sequences, is_e
 logger = logging.getLogger(__name__)
 
 
+class OpenMemory(NamedTuple):
+    """A memory, by the name that --memory gave it, and the penalty on its scores."""
+
+    name: str
+    memory: Searchable
+    penalty: float
+
+
 class Live:
     """Searches the user's own memories and the training set.
 
@@ -32,10 +42,16 @@ class Live:
         self._data, self._wanted = data, wanted
         self._unit = make_unit(settings.score_unit, data.spellings[0])
         self._candidates = settings.candidates
-        self._memories: list[tuple[Searchable, float]] = []
+        self._memories: list[OpenMemory] = []
         for name, penalty in parse_memories(wanted.memories):
             memory = TrainingSet(data, settings) if name == TRAIN else OwnMemory(name, settings, self._unit)
-            self._memories.append((memory, penalty))
+            self._memories.append(OpenMemory(name, memory, penalty))
+
+    def within(self, names: Collection[str]) -> Live:
+        """Return the same search in some of the memories only, which both share: do not close it."""
+        part = copy(self)
+        part._memories = [memory for memory in self._memories if memory.name in names]
+        return part
 
     def retrieve(
         self, sentences: Sentences, first: int = 0, given: Sequence[Match | None] | None = None
@@ -46,7 +62,9 @@ class Live:
         """
         began = time.perf_counter()
         queries = as_sequences(sentences)
-        found = zip(*(memory.search(list(queries)) for memory, _ in self._memories), strict=True)
+        found: list[Sequence[list[Match]]] = [()] * len(queries)
+        if self._memories:
+            found = list(zip(*(memory.search(list(queries)) for _, memory, _ in self._memories), strict=True))
         numbers: dict[tuple, int] = {}
         pairs: list[Match] = []
         rows: list[Row] = []
@@ -71,7 +89,7 @@ class Live:
         """Merge the matches of all memories for a sentence, and select; return pairs and scores (P,), best first."""
         ranked = sorted(
             (np.float32(penalty) - match.score, order, match.id, match)
-            for order, ((_, penalty), matches) in enumerate(zip(self._memories, proposals, strict=True))
+            for order, ((_, _, penalty), matches) in enumerate(zip(self._memories, proposals, strict=True))
             for match in matches
             if not (self._wanted.exact == "ignore" and is_exact(query, match.source) and values == match.values[0])
         )
@@ -103,5 +121,5 @@ class Live:
 
     def close(self) -> None:
         """Close the memories."""
-        for memory, _ in self._memories:
+        for _, memory, _ in self._memories:
             memory.close()

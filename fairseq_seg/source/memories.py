@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairseq_seg.corpus.databin import DataBin
-from fairseq_seg.corpus.dictionary import dictionary_fingerprint
+from fairseq_seg.corpus.dictionary import UNKNOWN, dictionary_fingerprint
 from fairseq_seg.corpus.pairs import TRAIN, PairTable
 from fairseq_seg.corpus.sequences import Sequences
 from fairseq_seg.corpus.settings import SearchSettings
@@ -36,8 +36,10 @@ class Match(NamedTuple):
 
     @property
     def key(self) -> tuple:
-        """What tells distinct pairs apart, whichever memory they are from."""
-        return self.source.tobytes(), self.target.tobytes(), *map(tuple, self.values)
+        """What tells distinct pairs apart, whatever their memory: symbols, and texts that these cannot spell."""
+        spelled = UNKNOWN not in self.source and UNKNOWN not in self.target
+        texts = None if spelled else self.texts
+        return self.source.tobytes(), self.target.tobytes(), *map(tuple, self.values), texts
 
 
 class Searchable(Protocol):

@@ -6,7 +6,8 @@ They are neither counted in K nor held to the minimum score, and stand behind th
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,15 @@ class WithTerms:
         self._matches = {term: match for term in terms.terms if (match := cutter.match(term)) is not None}
         if lost := len(terms) - len(self._matches):
             logger.warning("%d terms have letters that the model's dictionary lacks, and are left out", lost)
+
+    def within(self, names: Collection[str]) -> WithTerms:
+        """Return the same with the pairs of some memories only, see `Live.within`."""
+        from fairseq_seg.source.live import Live
+
+        assert isinstance(self._source, Live), "nothing else can leave memories out"
+        part = copy(self)
+        part._source = self._source.within(names)
+        return part
 
     def retrieve(
         self, sentences: Sentences, first: int = 0, given: Sequence[Match | None] | None = None

@@ -281,7 +281,7 @@ class SegTranslationTask(TranslationTask):
         if self.cfg.fp16 and not from_checkpoint and not torch.cuda.is_available():
             raise SegError("--fp16 trains on a GPU, and there is none: leave it out.")
         resolve(cfg, str(self.cfg.preset))
-        if not from_checkpoint and hasattr(cfg, "memory_k"):
+        if not from_checkpoint and hasattr(cfg, "memory_k") and hasattr(cfg, "_get_parent"):  # one of our models
             cfg.memory_k = self.cfg.memory_k
             whole = cfg._get_parent()
             if frozen:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fairseq_seg.corpus.dictionary import UNKNOWN
+from fairseq_seg.corpus.protection import Protection
 from fairseq_seg.corpus.reserved import parse
 from fairseq_seg.corpus.subwords import Spelling, SymbolEncoder
 from fairseq_seg.data.valued_dictionary import ValuedDictionary, split_values
@@ -40,12 +41,21 @@ class Spellings:
     """The spelling of both sides of a task, and what cuts pieces of target text into symbols."""
 
     def __init__(self, task: SegTranslationTask):
+        self._task = task
         self.dictionaries = task.src_dict, task.tgt_dict
-        self.protections = task.protections
         self.source, self.target = (Spelling(dictionary.symbols) for dictionary in self.dictionaries)
-        self.encoder: SymbolEncoder | None = None  # None if the subword model is not known
+
+    @property
+    def protections(self) -> tuple[Protection, Protection] | None:
+        """How tokens of source and target are protected, None if they are not."""
+        return self._task.protections
+
+    @cached_property
+    def encoder(self) -> SymbolEncoder | None:
+        """What cuts target text into symbols, None if the subword model is not known."""
         with suppress(SegError):
-            self.encoder = TermCutter(task.data_bin(), task.cfg.terms_subwords).encoders[1]
+            return TermCutter(self._task.data_bin(), self._task.cfg.terms_subwords).encoders[1]
+        return None
 
 
 class BatchTexts:
@@ -87,7 +97,7 @@ class BatchTexts:
 
         A source in symbols without values leaves them as they are.
         """
-        if self._of.protections is None or not (of_source := self._tokens(row)):
+        if not (of_source := self._tokens(row)) or self._of.protections is None:
             return tokens
         target = self._of.dictionaries[1]
         ids = tokens.cpu().numpy()

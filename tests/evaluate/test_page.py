@@ -57,7 +57,7 @@ def test_page_needs_and_runs_nothing_but_itself(page: Page):
 
 
 def test_page_shows_systems_figures_and_examples(page: Page):
-    assert [name for name in page.texts["th"] if name in ("TM", "NMT", "SEG <1>")].count("SEG <1>") == 2
+    assert [name for name in page.texts["th"] if name in ("TM", "NMT", "SEG <1>")].count("SEG <1>") == 3
     assert len(page.all("img")) == len(page.all("source")) >= 4
     examples = [attributes for tag, attributes in page.tags if tag == "div" and "data-gain" in attributes]
     gains = [float(example["data-gain"]) for example in examples]

@@ -1,0 +1,1 @@
+"""From text to model folders, translations and a report: the steps that recipes and `seg-train` share."""

@@ -51,14 +51,14 @@ def test_a_backup_is_a_memory_and_restore_brings_it_back(memory: TranslationMemo
     change(memory)
     search = MemorySearch(memory.path)
     query = memory.encode("new", "")[0]
-    assert search.search([query], 1)[0][0].entry.id == 2
+    assert search.search([query], 1)[0][0].pair.id == 2
     revision = memory.revision
     assert restore(memory.path, tmp_path / "backup") == {"restored": 4, "removed": 1}
     assert contents(memory) == before and memory.revision == revision + 1
     # Whoever follows the changes hears of them, and an id is not given again.
     changes = memory.changes(revision)
-    assert [pair.id for pair in changes.entries] == [1, 2, 5, 6] and changes.deleted == [MANY + 2]
-    assert search.search([memory.pair(2).source_symbols], 1)[0][0].entry.source == memory.pair(2).source
+    assert [pair.id for pair in changes.pairs] == [1, 2, 5, 6] and changes.deleted == [MANY + 2]
+    assert search.search([memory.pair(2).source_symbols], 1)[0][0].pair.source == memory.pair(2).source
     assert restore(memory.path, tmp_path / "backup") == {"restored": 0, "removed": 0}
     assert memory.revision == revision + 1 and memory.add("another", "one") == MANY + 3
     search.close()

@@ -19,7 +19,7 @@ from fairseq_seg.store.formats import (
     find_pair_files,
     import_files,
     read_pairs,
-    write_entries,
+    write_pairs,
 )
 from fairseq_seg.store.pair import Codes, Skipped, TranslationUnit
 from fairseq_seg.store.store import TranslationMemory
@@ -306,7 +306,7 @@ def test_what_is_written_reads_back(tmp_path: Path):
     assert first.add_many(units).skipped.total() == 0
     first.delete(3)  # ids with a gap
     for memory, format in ((from_tmx, "tmx"), (from_xliff, "xliff"), (from_tsv, "tsv")):
-        write_entries(first.pairs(), tmp_path / "out", format, SOURCE, TARGET)
+        write_pairs(first.pairs(), tmp_path / "out", format, SOURCE, TARGET)
         memory.add_many(read_all(format, tmp_path / "out", tags="codes"))
         assert len(memory) == len(first) > 250
     assert without_ids(from_tmx) == without_ids(first)
@@ -335,7 +335,7 @@ def test_file_is_written_whole_or_not_at_all(tmp_path: Path):
 
         for format in ("tmx", "tsv"):
             with pytest.raises(KeyboardInterrupt):
-                write_entries(interrupted(), path, format, SOURCE, TARGET)
+                write_pairs(interrupted(), path, format, SOURCE, TARGET)
     assert path.read_text() == "old" and not path.with_name("a.tmx.new").exists()
 
 

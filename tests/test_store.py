@@ -255,7 +255,7 @@ def test_a_replica_that_follows_the_changes_is_equal(memory: TranslationMemory):
                 changes = reader.changes(seen)
                 for id in changes.deleted:
                     replica.pop(id, None)
-                replica |= {entry.id: comparable(entry) for entry in changes.entries}
+                replica |= {entry.id: comparable(entry) for entry in changes.pairs}
                 seen = changes.revision
                 assert replica == {entry.id: comparable(entry) for entry in reader.pairs()}
             assert memory.revision - before in (0, 1)

@@ -92,10 +92,10 @@ def test_search_equals_brute_force_before_and_after_every_change(memory: Transla
 def test_what_changes_between_scoring_and_reading_waits_for_the_next_search(memory: TranslationMemory):
     search = open_search(memory)
     query = memory.pair(1).source_symbols
-    assert search.search([query], 1)[0][0].entry.id == 1
+    assert search.search([query], 1)[0][0].pair.id == 1
     refresh = search._refresh
     search._refresh = lambda: (refresh(), memory.update(1, source=CORPUS.test[0].source))
-    assert all(found.entry.id != 1 for found in search.search([query], 200)[0])
+    assert all(found.pair.id != 1 for found in search.search([query], 200)[0])
     search._refresh = refresh
     assert search.search([memory.pair(1).source_symbols], 1)[0][0].score == 1
 

@@ -72,12 +72,12 @@ def check_whole(path: Path) -> None:
     database.close()
     with TranslationMemory(path, read_only=True) as memory:
         changes = memory.changes(0)
-        assert not {entry.id for entry in changes.entries} & set(changes.deleted)
-        for entry in changes.entries:
+        assert not {entry.id for entry in changes.pairs} & set(changes.deleted)
+        for entry in changes.pairs:
             source, target = memory.encode(entry.source, entry.target)
             assert entry.source_symbols.tolist() == source.tolist() and entry.target_symbols.tolist() == target.tolist()
             assert entry.revision <= changes.revision
-        assert len({(entry.source, entry.target) for entry in changes.entries}) == len(changes.entries)
+        assert len({(entry.source, entry.target) for entry in changes.pairs}) == len(changes.pairs)
 
 
 def test_every_acknowledged_change_survives_a_kill(path: Path):

@@ -23,7 +23,7 @@ from rounds import new_parser, print_table, write_json
 from tqdm import tqdm
 
 from fairseq_seg.corpus.subword_training import train_subwords
-from fairseq_seg.store.formats import import_files, write_entries
+from fairseq_seg.store.formats import import_files, write_pairs
 from fairseq_seg.store.index import MemorySearch, make_index
 from fairseq_seg.store.store import TranslationMemory
 
@@ -70,7 +70,7 @@ def recombine(rng: random.Random, clauses: list[Pair], count: int) -> Iterator[P
         yield tuple(f"{' '.join(clause[side] for clause in chosen)} {number}" for side in (0, 1))  # type: ignore[misc]
 
 
-def write_pairs(pairs: Iterator[Pair], path: Path) -> Path:
+def write_lines(pairs: Iterator[Pair], path: Path) -> Path:
     """Write pairs as a tab-separated file."""
     with path.open("w", encoding="utf-8") as file:
         file.writelines(f"{source}\t{target}\n" for source, target in pairs)
@@ -176,13 +176,13 @@ def main() -> None:
         size = options.pairs // options.parts
         rates, sizes = [], []
         for part in tqdm(range(options.parts), desc="import", unit="part", leave=False):
-            file = write_pairs(recombine(rng, clauses, size), folder / f"{part}.tsv")
+            file = write_lines(recombine(rng, clauses, size), folder / f"{part}.tsv")
             rates.append(import_rate(memory, file))
             sizes.append(len(memory))
         print_table(
             "pairs in the memory | import TSV, pairs/s", zip(sizes, (f"{rate:,.0f}" for rate in rates), strict=True)
         )
-        write_entries(memory.pairs(), folder / "all.tmx", "tmx", *LANGS)
+        write_pairs(memory.pairs(), folder / "all.tmx", "tmx", *LANGS)
         with create_like(memory, folder) as other:
             tmx = import_rate(other, folder / "all.tmx")
         disk = (memory.path / "memory.sqlite").stat().st_size / len(memory)
@@ -191,7 +191,7 @@ def main() -> None:
         alone = Latencies(memory, endless)
         alone.measure(options.queries)
         alone.close()
-        more = write_pairs(recombine(rng, clauses, options.pairs), folder / "more.tsv")
+        more = write_lines(recombine(rng, clauses, options.pairs), folder / "more.tsv")
         crowded = measure_crowded(memory, endless, more, options.queries)
         columns = "milliseconds | times | add p50 | p99 | most | search p50 | p95 | most"
         print_table(columns, [row("alone", alone), row("while others import and rebuild", crowded)])

@@ -122,8 +122,8 @@ def search(options: argparse.Namespace) -> None:
     lines = read_lines(sys.stdin.buffer, "standard input") if options.text is None else [options.text]
     for text in lines:
         [found] = memory.search([memory.encode(text)], options.count)
-        for entry, score in found:
-            print_fields(f"{score:.4f}", entry.id, entry.source, entry.target, entry.origin)
+        for pair, score in found:
+            print_fields(f"{score:.4f}", pair.id, pair.source, pair.target, pair.origin)
 
 
 def concordance(options: argparse.Namespace) -> None:

@@ -93,14 +93,14 @@ class OwnMemory:
         self._search.close()
 
 
-def own_match(name: str, memory: TranslationMemory, entry: StoredPair, score: float) -> Match:
-    """Return an entry of a memory as a match; its origin is memory and id, then the file and unit of its import."""
-    place = ", ".join(filter(None, (entry.origin, entry.unit and f"unit {entry.unit}")))
-    origin = f"{name}:{entry.id}" + (f" ({place})" if place else "")
-    sides = entry.source_symbols, entry.target_symbols
-    texts, reserved = (entry.source, entry.target), memory.spelling.reserved
-    protected = reserved is not None and reserved.is_reserved[entry.source_symbols].any()
-    return Match(score, entry.id, *sides, origin, texts, memory.values(*texts) if protected else ([], []))
+def own_match(name: str, memory: TranslationMemory, pair: StoredPair, score: float) -> Match:
+    """Return a pair of a memory as a match; its origin is memory and id, then the file and unit of its import."""
+    place = ", ".join(filter(None, (pair.origin, pair.unit and f"unit {pair.unit}")))
+    origin = f"{name}:{pair.id}" + (f" ({place})" if place else "")
+    sides = pair.source_symbols, pair.target_symbols
+    texts, reserved = (pair.source, pair.target), memory.spelling.reserved
+    protected = reserved is not None and reserved.is_reserved[pair.source_symbols].any()
+    return Match(score, pair.id, *sides, origin, texts, memory.values(*texts) if protected else ([], []))
 
 
 def every_pair(home: DataBin, names: str) -> list[PairTable]:
@@ -111,7 +111,7 @@ def every_pair(home: DataBin, names: str) -> list[PairTable]:
             tables.append(home.table())
             continue
         with TranslationMemory(name, read_only=True) as memory:
-            matches = [own_match(Path(name).name, memory, entry, 1.0) for entry in memory.pairs()]
+            matches = [own_match(Path(name).name, memory, pair, 1.0) for pair in memory.pairs()]
         tables.append(as_table(matches, home))
     return tables
 

@@ -112,15 +112,15 @@ def content(code: str) -> str:
     return "" if element is None else text_of(element)
 
 
-def write_entries(entries: Iterable[StoredPair], path: Path, format: str, source_lang: str, target_lang: str) -> None:
-    """Write entries to a file, whole or not at all."""
+def write_pairs(pairs: Iterable[StoredPair], path: Path, format: str, source_lang: str, target_lang: str) -> None:
+    """Write pairs to a file, whole or not at all."""
     with write_whole(path) as file:
         if format == "tmx":
-            write_tmx(entries, file, source_lang, target_lang)
+            write_tmx(pairs, file, source_lang, target_lang)
         elif format == "xliff":
-            write_xliff(entries, file, source_lang, target_lang)
+            write_xliff(pairs, file, source_lang, target_lang)
         else:
-            write_tsv(entries, file)
+            write_tsv(pairs, file)
 
 
 class Imported(NamedTuple):
@@ -160,13 +160,13 @@ def import_files(
 def export_file(
     memory: TranslationMemory, path: Path, format: str | None = None, conditions: Sequence[Condition] = ()
 ) -> int:
-    """Write the entries that fulfil all conditions, as they are at one moment, to a file; return their number."""
+    """Write the pairs that fulfil all conditions, as they are at one moment, to a file; return their number."""
     if format is None:
         format = format_of(path, WRITABLE)
     with memory.snapshot():
-        entries = tqdm(memory.pairs(conditions), visible(path.name), len(memory), leave=False, unit=" pairs")
-        write_entries(entries, path, format, memory.source_lang, memory.target_lang)
-        return entries.n
+        pairs = tqdm(memory.pairs(conditions), visible(path.name), len(memory), leave=False, unit=" pairs")
+        write_pairs(pairs, path, format, memory.source_lang, memory.target_lang)
+        return pairs.n
 
 
 def extension(path: Path) -> str:

@@ -1,8 +1,8 @@
 """Search in a translation memory: a Lucene index derived from it, and the rows that came after the index.
 
-The index only proposes entries that may be similar. What an entry holds is always read from the database, so an index
-that lags behind never shows a deleted pair or an old text. Entries that are newer than the index are all compared,
-which for some thousands takes less time than Lucene's own search. A memory with no more entries than that has no index,
+The index only proposes pairs that may be similar. What a pair holds is always read from the database, so an index
+that lags behind never shows a deleted pair or an old text. Pairs that are newer than the index are all compared,
+which for some thousands takes less time than Lucene's own search. A memory with no more pairs than that has no index,
 and needs no Java.
 
 A search never waits for an index that is behind to be made again.
@@ -37,9 +37,9 @@ from fairseq_seg.store.store import TranslationMemory
 
 logger = logging.getLogger(__name__)
 
-# An index is built when more entries than this are not in one,
+# An index is built when more pairs than this are not in one,
 UNINDEXED = 10_000
-# and more than this share of the entries that are: the larger the memory, the longer it takes to build an index.
+# and more than this share of the pairs that are: the larger the memory, the longer it takes to build an index.
 UNINDEXED_SHARE = 0.1
 SETTINGS = SearchSettings()
 
@@ -58,14 +58,14 @@ make_index(TranslationMemory(sys.argv[1], read_only=True), wait=False)
 
 
 class ScoredPair(NamedTuple):
-    """An entry and the fuzzy score (Eq. 3) of its source against the query."""
+    """A pair and the fuzzy score (Eq. 3) of its source against the query."""
 
-    entry: StoredPair
+    pair: StoredPair
     score: float
 
 
 class MemorySearch:
-    """Finds the entries of a memory whose source is most like a sentence, in its state at that moment."""
+    """Finds the pairs of a memory whose source is most like a sentence, in its state at that moment."""
 
     def __init__(self, path: str | Path, settings: SearchSettings = SETTINGS, score_unit: Unit | None = None):
         """Open a memory for reading, and build its index if that is missing or far behind.
@@ -77,7 +77,7 @@ class MemorySearch:
         self._unit = symbols_of(self.memory)
         self._score_unit = score_unit or self._unit
         self._index: OpenIndex | None = None
-        self._fresh: dict[int, str] = {}  # the sources, for scoring, of the entries that the index does not know
+        self._fresh: dict[int, str] = {}  # the sources, for scoring, of the pairs that the index does not know
         self._revision = 0  # of the memory, when `_fresh` was last brought up to date
         self._may_index = True
         self._damaged: set[Path] = set()  # indexes that failed in a search
@@ -113,10 +113,10 @@ class MemorySearch:
         ids = np.fromiter(sources, dtype=np.int64, count=len(sources))
         best, scores = best_matches(self._score_unit.query_characters(query), ids, list(sources.values()), count)
         found = ids[best].tolist()
-        entries = {entry.id: entry for entry in self.memory.pairs_of(found)}
-        ranked = [(entries.get(id), score) for id, score in zip(found, scores.tolist(), strict=True)]
+        pairs = {pair.id: pair for pair in self.memory.pairs_of(found)}
+        ranked = [(pairs.get(id), score) for id, score in zip(found, scores.tolist(), strict=True)]
         # What was changed or deleted since the scoring has no score yet; the next search will score it.
-        return [ScoredPair(entry, score) for entry, score in ranked if entry and entry.revision <= self._revision]
+        return [ScoredPair(pair, score) for pair, score in ranked if pair and pair.revision <= self._revision]
 
     def _propose(self, query: np.ndarray) -> list[int]:
         """Ask the index for ids; one that fails is dropped, and all that it knew is compared, or indexed again."""
@@ -230,7 +230,7 @@ class OpenIndex:
         self._lucene.check_integrity()
 
     def search(self, text: str, count: int) -> list[int]:
-        """Return the ids of up to ``count`` entries, best first."""
+        """Return the ids of up to ``count`` pairs, best first."""
         return self.ids[self._lucene.search(text, count)].tolist()
 
     def close(self) -> None:
@@ -274,14 +274,14 @@ def say_damaged(folder: Path, error: Exception) -> None:
 
 
 def make_index(memory: TranslationMemory, wait: bool) -> Path | None:
-    """Build a new index of all entries; return None if another process is at it and this one should not ``wait``.
+    """Build a new index of all pairs; return None if another process is at it and this one should not ``wait``.
 
     A process that is killed at any point leaves what was there before.
     """
     with only_maker(memory.path, wait) as alone:
         if not alone:
             return None
-        # Read first: what changes while the entries are read is newer than the index, and so is compared as well.
+        # Read first: what changes while the pairs are read is newer than the index, and so is compared as well.
         revision = memory.revision
         numbers, texts, unit = [], [], symbols_of(memory)
         for id, symbols in memory.sources():

@@ -108,10 +108,10 @@ class Skipped(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What happened after a revision: the entries added or changed, the ids deleted, and the revision reached."""
+    """What happened after a revision: the pairs added or changed, the ids deleted, and the revision reached."""
 
     revision: int
-    entries: list[StoredPair]
+    pairs: list[StoredPair]
     deleted: list[int]
 
 

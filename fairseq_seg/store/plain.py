@@ -33,11 +33,11 @@ def read_tsv(stream: BinaryIO, name: str) -> Iterator[TranslationUnit]:
         yield TranslationUnit(source, target, name, str(number))
 
 
-def write_tsv(entries: Iterable[StoredPair], file: BinaryIO) -> None:
-    """Write the texts of entries as tab-separated lines."""
+def write_tsv(pairs: Iterable[StoredPair], file: BinaryIO) -> None:
+    """Write the texts of pairs as tab-separated lines."""
     table = str.maketrans(ESCAPES)
-    for entry in entries:
-        file.write(f"{entry.source.translate(table)}\t{entry.target.translate(table)}\n".encode())
+    for pair in pairs:
+        file.write(f"{pair.source.translate(table)}\t{pair.target.translate(table)}\n".encode())
 
 
 def read_text(source: Path, target: Path) -> Iterator[TranslationUnit]:

@@ -132,7 +132,7 @@ class TranslationMemory:
 
     @property
     def symbols_fingerprint(self) -> str:
-        """Identify the dictionaries and subword models that the symbols of the entries were made with."""
+        """Identify the dictionaries and subword models that the symbols of the pairs were made with."""
         return blake2b(
             " ".join(self.dictionary_fingerprints + self.subword_fingerprints).encode(), digest_size=8
         ).hexdigest()
@@ -167,7 +167,7 @@ class TranslationMemory:
         return encoders[0], encoders[1]
 
     def encode(self, source: str, target: str) -> SymbolPair:
-        """Return the symbols of both sides of a pair as an entry holds them."""
+        """Return the symbols of both sides of a pair as a pair holds them."""
         of_source, of_target = self._encoders
         source, target = self._readable(source), self._readable(target)
         return of_source.encode(source), of_target.encode_target(target, source, of_source.protection)
@@ -216,17 +216,17 @@ class TranslationMemory:
         return as_pair(rows[0])
 
     def sources_of(self, ids: Iterable[int]) -> list[tuple[int, np.ndarray]]:
-        """Return the id and source symbols of each id that exists, in a quarter of the time of whole entries."""
+        """Return the id and source symbols of each id that exists, in a quarter of the time of whole pairs."""
         query = "SELECT id, source_symbols FROM entries WHERE id IN (SELECT value FROM json_each(?))"
         return [(id, as_symbols(id, symbols)) for id, symbols in self._database.rows(query, (as_ids(ids),))]
 
     def pairs_of(self, ids: Iterable[int]) -> list[StoredPair]:
-        """Return the entries that exist among these ids, in order."""
+        """Return the pairs that exist among these ids, in order."""
         query = f"SELECT {COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
         return [as_pair(row) for row in self._database.rows(query, (as_ids(ids),))]
 
     def pairs(self, conditions: Sequence[Condition] = ()) -> Iterator[StoredPair]:
-        """Iterate over all entries by id, or over those that fulfil all conditions.
+        """Iterate over all pairs by id, or over those that fulfil all conditions.
 
         Reads page by page, and so sees what is written meanwhile unless within a `snapshot`. To miss
         nothing without one, read `revision` first, and the `changes` since then afterwards.
@@ -234,7 +234,7 @@ class TranslationMemory:
         return map(as_pair, self._pages(COLUMNS, all_of(conditions)))
 
     def sources(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Iterate over the ids and source symbols of all entries like `pairs`, in a quarter of the time."""
+        """Iterate over the ids and source symbols of all pairs like `pairs`, in a quarter of the time."""
         for id, symbols in self._pages("id, source_symbols"):
             yield id, as_symbols(id, symbols)
 
@@ -246,26 +246,26 @@ class TranslationMemory:
             last = rows[-1][0]
 
     def count(self, conditions: Sequence[Condition]) -> int:
-        """Return the number of entries that fulfil all conditions."""
+        """Return the number of pairs that fulfil all conditions."""
         condition = all_of(conditions)
         return self._database.rows(f"SELECT count(*) FROM entries WHERE {condition.sql}", condition.values)[0][0]
 
     def changes(self, since: int) -> Changes:
         """Return what changed after the revision `since`; what was added and deleted since is only a deleted id."""
-        # By revision: asked for the order of ids, SQLite would walk through all entries.
+        # By revision: asked for the order of ids, SQLite would walk through all pairs.
         condition = "WHERE revision > ? ORDER BY revision, id"
         with self.snapshot():
-            entries = self._database.rows(f"SELECT {COLUMNS} FROM entries {condition}", (since,))
+            pairs = self._database.rows(f"SELECT {COLUMNS} FROM entries {condition}", (since,))
             deleted = self._database.rows(f"SELECT id FROM deleted {condition}", (since,))
-            return Changes(self.revision, [as_pair(row) for row in entries], [id for (id,) in deleted])
+            return Changes(self.revision, [as_pair(row) for row in pairs], [id for (id,) in deleted])
 
     def changed_sources(self, since: int) -> tuple[int, list[tuple[int, np.ndarray]], list[int]]:
-        """Return `changes` with nothing of an entry but its id and source symbols: revision, entries, deleted ids."""
+        """Return `changes` with nothing of a pair but its id and source symbols: revision, pairs, deleted ids."""
         condition = "WHERE revision > ? ORDER BY revision, id"
         with self.snapshot():
-            entries = self._database.rows(f"SELECT id, source_symbols FROM entries {condition}", (since,))
+            pairs = self._database.rows(f"SELECT id, source_symbols FROM entries {condition}", (since,))
             deleted = self._database.rows(f"SELECT id FROM deleted {condition}", (since,))
-            changed = [(id, as_symbols(id, symbols)) for id, symbols in entries]
+            changed = [(id, as_symbols(id, symbols)) for id, symbols in pairs]
             return self.revision, changed, [id for (id,) in deleted]
 
     def statistics(self) -> dict[str, int | str]:
@@ -294,7 +294,7 @@ class TranslationMemory:
 
     @property
     def database(self) -> Database:
-        """The database, for what reads or changes many entries at once."""
+        """The database, for what reads or changes many pairs at once."""
         return self._database
 
     def snapshot(self) -> AbstractContextManager[None]:
@@ -344,7 +344,7 @@ class TranslationMemory:
     def update(
         self, id: int, source: str | None = None, target: str | None = None, attributes: dict[str, str] | None = None
     ) -> None:
-        """Change an entry: what is not given stays, given attributes replace all of them."""
+        """Change a pair: what is not given stays, given attributes replace all of them."""
         with self._database.transaction() as revision:
             old = self.pair(id)
             pair = TranslationUnit(
@@ -355,7 +355,7 @@ class TranslationMemory:
                 old.attributes if attributes is None else attributes,
                 codes=old.codes,
             )
-            # An entry that was let in with more symbols than usual may stay so.
+            # A pair that was let in with more symbols than usual may stay so.
             longest = max(MAX_SYMBOLS, len(old.source_symbols), len(old.target_symbols))
             if reason := unfit(pair, None, longest) or unfit(
                 pair, symbols := self.encode(pair.source, pair.target), longest
@@ -366,14 +366,14 @@ class TranslationMemory:
             self._overwrite(id, pair, symbols, revision)
 
     def delete(self, *ids: int) -> None:
-        """Delete entries, all or none; their ids are remembered as deleted and never given again."""
+        """Delete pairs, all or none; their ids are remembered as deleted and never given again."""
         with self._database.transaction() as revision:
             for id in ids:
                 self.pair(id)
                 self._remove(id, revision)
 
     def delete_where(self, conditions: Sequence[Condition]) -> int:
-        """Delete the entries that fulfil all conditions, all or none, and return their number."""
+        """Delete the pairs that fulfil all conditions, all or none, and return their number."""
         condition = all_of(conditions)
         with self._database.transaction() as revision:
             chosen = f"FROM entries WHERE {condition.sql}"
@@ -399,7 +399,7 @@ class TranslationMemory:
         return found
 
     def _same_source(self, source: str) -> list[tuple[int, str]]:
-        """List the entries with a source text, as (id, target)."""
+        """List the pairs with a source text, as (id, target)."""
         query = "SELECT id, target FROM entries WHERE source_key = ? AND source = ? ORDER BY id"
         return self._database.rows(query, (text_key(source), source))
 

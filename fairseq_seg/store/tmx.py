@@ -33,7 +33,7 @@ from fairseq_seg.store.xml import (
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-# The type of the first prop of each unit in a file of ours: the entry's origin.
+# The type of the first prop of each unit in a file of ours: the pair's origin.
 ORIGIN = "x-origin"
 DATE = re.compile(r"\d{8}T\d{6}Z")
 # Attributes of a unit that are neither its id, its dates nor its language.
@@ -169,8 +169,8 @@ def iso_date(date: str) -> str | None:
         return None
 
 
-def write_tmx(entries: Iterable[StoredPair], file: BinaryIO, source_lang: str, target_lang: str) -> None:
-    """Write entries with everything that `read_tmx` reads; revisions and ids stay behind."""
+def write_tmx(pairs: Iterable[StoredPair], file: BinaryIO, source_lang: str, target_lang: str) -> None:
+    """Write pairs with everything that `read_tmx` reads; revisions and ids stay behind."""
     from lxml import etree
 
     header = {
@@ -187,32 +187,32 @@ def write_tmx(entries: Iterable[StoredPair], file: BinaryIO, source_lang: str, t
         with xml.element("tmx", version="1.4"):
             xml.write(etree.Element("header", header), "\n")
             with xml.element("body"):
-                for entry in entries:
-                    xml.write("\n", unit_element(entry, source_lang, target_lang))
+                for pair in pairs:
+                    xml.write("\n", unit_element(pair, source_lang, target_lang))
                 xml.write("\n")
 
 
-def unit_element(entry: StoredPair, source_lang: str, target_lang: str) -> Element:
-    """Return the `tu` of an entry."""
+def unit_element(pair: StoredPair, source_lang: str, target_lang: str) -> Element:
+    """Return the `tu` of a pair."""
     from lxml.etree import Element, SubElement
 
     unit = Element("tu")
-    if entry.unit:
-        unit.set("tuid", entry.unit)
-    for name, date in (("creationdate", entry.created), ("changedate", entry.changed)):
+    if pair.unit:
+        unit.set("tuid", pair.unit)
+    for name, date in (("creationdate", pair.created), ("changedate", pair.changed)):
         unit.set(name, date.replace("-", "").replace(":", ""))
-    SubElement(unit, "prop", type=ORIGIN).text = entry.origin
-    for name, value in entry.attributes.items():
+    SubElement(unit, "prop", type=ORIGIN).text = pair.origin
+    for name, value in pair.attributes.items():
         if name in ATTRIBUTES:
             unit.set(name, value)
         elif name == "note":
             SubElement(unit, "note").text = value
         elif name not in SIDES:
             SubElement(unit, "prop", type=name).text = value
-    texts = (entry.source, entry.codes.source), (entry.target, entry.codes.target)
+    texts = (pair.source, pair.codes.source), (pair.target, pair.codes.target)
     for side, lang, (text, codes) in zip(SIDES, (source_lang, target_lang), texts, strict=True):
-        variant = SubElement(unit, "tuv", {XML_LANG: entry.attributes.get(side, lang)})
-        variant.append(segment_element(text, codes, entry.codes.format))
+        variant = SubElement(unit, "tuv", {XML_LANG: pair.attributes.get(side, lang)})
+        variant.append(segment_element(text, codes, pair.codes.format))
     return unit
 
 

@@ -176,8 +176,8 @@ def element_pieces(element: Element) -> Iterator[str | Code]:
         yield child.tail or ""
 
 
-def write_xliff(entries: Iterable[StoredPair], file: BinaryIO, source_lang: str, target_lang: str) -> None:
-    """Write entries as XLIFF 1.2 with everything that `read_xliff` reads; revisions stay behind."""
+def write_xliff(pairs: Iterable[StoredPair], file: BinaryIO, source_lang: str, target_lang: str) -> None:
+    """Write pairs as XLIFF 1.2 with everything that `read_xliff` reads; revisions stay behind."""
     from lxml import etree
 
     languages = {"source-language": source_lang, "target-language": target_lang}
@@ -188,25 +188,25 @@ def write_xliff(entries: Iterable[StoredPair], file: BinaryIO, source_lang: str,
             xml.element("file", {"original": "seg-memory", "datatype": "plaintext"} | languages),
             xml.element("body"),
         ):
-            for entry in entries:
-                xml.write("\n", unit_element(entry))
+            for pair in pairs:
+                xml.write("\n", unit_element(pair))
             xml.write("\n")
 
 
-def unit_element(entry: StoredPair) -> Element:
-    """Return the `trans-unit` of an entry."""
+def unit_element(pair: StoredPair) -> Element:
+    """Return the `trans-unit` of a pair."""
     from lxml.etree import Element, SubElement
 
-    unit = Element("trans-unit", id=str(entry.id))
+    unit = Element("trans-unit", id=str(pair.id))
     # As it is: blanks and line breaks of a text count.
     unit.set(f"{XML_NAMESPACE}space", "preserve")
-    sides = ("source", entry.source, entry.codes.source), ("target", entry.target, entry.codes.target)
+    sides = ("source", pair.source, pair.codes.source), ("target", pair.target, pair.codes.target)
     for side, (name, text, codes) in zip(SIDES, sides, strict=True):
-        unit.append(side_element(name, text, codes, entry.codes.format))
-        if side in entry.attributes:
-            unit[-1].set(XML_LANG, entry.attributes[side])
-    known = {"origin": entry.origin, "unit": entry.unit, "created": entry.created, "changed": entry.changed}
-    known |= {f"={name}": value for name, value in entry.attributes.items() if name not in SIDES}
+        unit.append(side_element(name, text, codes, pair.codes.format))
+        if side in pair.attributes:
+            unit[-1].set(XML_LANG, pair.attributes[side])
+    known = {"origin": pair.origin, "unit": pair.unit, "created": pair.created, "changed": pair.changed}
+    known |= {f"={name}": value for name, value in pair.attributes.items() if name not in SIDES}
     for name, value in known.items():
         SubElement(unit, "note", {"from": OURS + name}).text = value
     return unit

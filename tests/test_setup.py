@@ -126,6 +126,6 @@ def test_pip_keeps_a_torch_for_cpus():
 
 
 def test_the_readme_names_every_extra():
-    setup, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("setup.py", "README.md"))
+    setup, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("setup.py", "docs/install.md"))
     for extra in re.findall(r'^ +"(\w+)": \[', setup.split("extras_require")[1].split("entry_points")[0], re.MULTILINE):
         assert f"`{extra}`" in readme, extra

@@ -222,7 +222,8 @@ def test_what_cannot_be_done_is_said_before_the_work(model, sources, tmp_path):
 def test_a_read_only_folder_is_said_before_the_work(tmp_path):
     (tmp_path / "a.txt").touch()
     (tmp_path / "closed").mkdir(mode=0o555)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    ours = (folder for folder in tmp_path.parents if folder.name.startswith(("pytest-", "popen-")))
+    for folder in (tmp_path, *ours):
         folder.chmod(0o755)
     jobs = find_jobs([tmp_path / "a.txt"], tmp_path / "closed" / "o.txt", "fr")
 

@@ -51,7 +51,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def arch_of(checkpoint: Path) -> str:
-    """Name the --arch that goes on from a checkpoint, and refuse one that none goes on from."""
+    """Name the --arch that continues a checkpoint; refuse a checkpoint that none can continue."""
     from fairseq_seg.checkpoints import check_checkpoint, load_state
     from fairseq_seg.models.seg_transformer import SegTransformerModel
 

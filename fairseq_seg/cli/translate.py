@@ -45,7 +45,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--exact",
         choices=("model", "copy", "ignore"),
-        help="a memory has the very same source: the model decides (default), its target is final, or it is left out",
+        help="if a memory has an exact match: the model decides (default), its target is final, or it is left out",
     )
     parser.add_argument("--html", metavar="PAGE", type=Path, help="also write a page for reviewers, or the analysis")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -62,7 +62,7 @@ class SegTransformerConfig(TransformerOptions):
         },
     )
     alignment_heads: int = field(
-        default=0, metadata={"help": "use only the first so many heads of that layer's attention; 0: all"}
+        default=0, metadata={"help": "use only the first N heads of that layer's attention; 0: all"}
     )
 
 

@@ -118,6 +118,8 @@ def test_a_sentence_without_pair_in_a_mixed_batch_is_translated_plainly(options)
 @every_option
 def test_order_padding_batch_mates_and_mixed_k_do_not_matter(options):
     model = make_model(**options)
+    # The Transformer's matrix products have other sizes in other batches: one value differs by 1.03e-5, of 2.6.
+    rtol = 1e-5 if options.get("translator") == "transformer" else 0
     together = predict(model, make_batch(SENTENCES, PAIRS, ROWS))
     backwards = predict(model, make_batch(SENTENCES, PAIRS, [row[::-1] for row in ROWS]))
     long_mate = random_pairs(3, 1, longest=40)
@@ -125,7 +127,7 @@ def test_order_padding_batch_mates_and_mixed_k_do_not_matter(options):
     for index, (sentence, row) in enumerate(zip(SENTENCES, ROWS, strict=True)):
         alone = predict(model, make_batch([sentence], PAIRS, [row]))[0]
         for other in (alone, backwards[index], crowded[index]):
-            torch.testing.assert_close(other, together[index], rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(other, together[index], rtol=rtol, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2])

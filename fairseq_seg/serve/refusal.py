@@ -12,5 +12,5 @@ class Refusal(Exception):
 
 
 def overloaded(message: str) -> Refusal:
-    """Return the refusal of a request for which there is no room now."""
+    """Return the refusal of a request that finds the queue full."""
     return Refusal(503, message, retry_after=2)

@@ -62,7 +62,7 @@ def back_up(memory: TranslationMemory, path: Path) -> None:
 def restore(path: Path, backup: Path) -> dict[str, int]:
     """Make a memory what it was when it was backed up, in one transaction; count the pairs put back and removed.
 
-    What uses the memory meanwhile goes on with what was restored. A memory that is lost is copied back.
+    Processes that use the memory see the restored pairs. A memory that is lost is copied back.
     """
     with TranslationMemory(backup, read_only=True) as kept:
         if not path.exists():

@@ -98,7 +98,7 @@ def open_index(path: Path) -> sqlite3.Connection:
 
 
 def update(index: sqlite3.Connection, memory: TranslationMemory) -> None:
-    """Take over what has changed in a memory, batch by batch; a killed process goes on where it was."""
+    """Take over what has changed in a memory, batch by batch; a killed process resumes."""
     query = f"""SELECT id, revision, source, target FROM entries WHERE revision > ? OR (revision = ? AND id > ?)
         ORDER BY revision, id LIMIT {BATCH}"""
     bar = tqdm(desc="concordance", leave=False, unit=" pairs", delay=1)

@@ -95,9 +95,8 @@ class _Reader:
         self._raw, self._name = raw, name
         self._line, self._domain, self._keyword = 1, "", ""
         self._entry = Entry()
-        self._after: list[
-            Comment
-        ] = []  # comments after a string: of this entry, if another string follows, else of the next
+        # Comments after a string: of this entry if another string follows, else of the next.
+        self._after: list[Comment] = []
         self._text: Text | None = None  # of the last keyword
 
     def take(self, token: re.Match[bytes]) -> Entry | None:
